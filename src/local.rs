@@ -1,19 +1,20 @@
 //! `fleetdex local`: the contexts of a kubeconfig as one fleet, held in this process only.
 
+mod args;
+mod contexts;
 mod progress;
 mod resources;
 mod rules;
 mod status;
 mod store;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
-use clap::Args;
 use fleetdex_clusters::{
     Clusters, ConnectionPhase, ConnectionTiming, Member, MemberState,
     connect::Network,
-    source::{Duplicates, IndexedClusterUids, Loader, contexts, is_duplicate, read_kubeconfig},
+    source::{Duplicates, IndexedClusterUids, Loader, is_duplicate},
 };
 use fleetdex_core::model::{ClusterName, Scope, StoreName, Unit};
 use fleetdex_crds::registry::{BackendStore, ResourceRegistrySpec};
@@ -27,7 +28,7 @@ use fleetdex_operator::{
 };
 use fleetdex_server::{
     catalog::Catalog,
-    http::serve::{Server, ServerArgs},
+    http::serve::Server,
     read::{fleet::Registries, interpreters::Interpreters},
     telemetry::Telemetry,
     watch::peers::Peers,
@@ -41,11 +42,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+pub use self::args::LocalArgs;
 use self::{
+    contexts::members,
     progress::{ContextProgress, Display, ProgressReporter},
-    rules::RuleArgs,
     status::LocalStatus,
-    store::LocalStoreArgs,
 };
 use crate::app::{catalog, signals, trace_export::TraceExport};
 
@@ -59,50 +60,6 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
 /// How often each kind of each context is audited.
 const AUDIT_INTERVAL: Duration = Duration::from_mins(30);
-
-/// `fleetdex local`
-#[derive(Args, Clone, Debug)]
-#[command(after_help = "In another terminal: fleetdex get pods -A -l app=web")]
-pub struct LocalArgs {
-    /// Kubeconfig file. Default: what kubectl reads, `KUBECONFIG`, then ~/.kube/config.
-    #[arg(long, env = "FLEETDEX_KUBECONFIG")]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Only these contexts (repeatable, or separated by commas). Default: all of them.
-    #[arg(
-        long = "context",
-        value_name = "CONTEXT",
-        value_delimiter = ',',
-        env = "FLEETDEX_CONTEXT"
-    )]
-    pub contexts: Vec<String>,
-
-    /// Only these resources, by the names that kubectl accepts (repeatable, or separated by
-    /// commas). Default: the common ones.
-    #[arg(
-        long = "resource",
-        value_name = "RESOURCE",
-        value_delimiter = ',',
-        env = "FLEETDEX_RESOURCE"
-    )]
-    pub resources: Vec<String>,
-
-    /// Where the objects are stored.
-    #[command(flatten)]
-    pub store: LocalStoreArgs,
-
-    /// Who says what objects mean beside the built-in rules.
-    #[command(flatten)]
-    pub rules: RuleArgs,
-
-    /// Open the web page in the browser.
-    #[arg(long, env = "FLEETDEX_UI")]
-    pub ui: bool,
-
-    /// The query API.
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
 
 /// Reads the contexts and answers queries until SIGTERM or SIGINT.
 pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
@@ -217,50 +174,6 @@ fn stream_supervisor(
         ..SupervisorOptions::default()
     };
     StreamSupervisor::new(opener, Arc::clone(metrics), Arc::clone(changed), options)
-}
-
-async fn members(args: &LocalArgs) -> anyhow::Result<Vec<Member>> {
-    let path = args.kubeconfig.as_deref();
-    let file = || {
-        path.map_or_else(
-            || "your kubeconfig".to_owned(),
-            |path| path.display().to_string(),
-        )
-    };
-    let kubeconfig = read_kubeconfig(path)
-        .await
-        .with_context(|| format!("cannot read {}", file()))?;
-    let found = contexts(&kubeconfig, path, &args.contexts);
-    if !found.absent.is_empty() {
-        let existing: Vec<&str> = kubeconfig
-            .contexts
-            .iter()
-            .map(|context| context.name.as_str())
-            .collect();
-        bail!(
-            "{} has no context {}; it has {}",
-            file(),
-            found.absent.join(", "),
-            existing.join(", ")
-        );
-    }
-    if !found.fleets.is_empty() {
-        let fleets = found.fleets.join(", ");
-        if !args.contexts.is_empty() {
-            bail!(
-                "the server of context {fleets} of {} is a fleet instead of a cluster; name other contexts with --context",
-                file()
-            );
-        }
-        tracing::debug!(contexts = %fleets, "skipped contexts whose server is a fleet");
-    }
-    if found.members.is_empty() {
-        bail!(
-            "{} has no context of a cluster; name another file with --kubeconfig",
-            file()
-        );
-    }
-    Ok(found.members)
 }
 
 fn names(args: &LocalArgs) -> Vec<String> {
@@ -442,44 +355,4 @@ fn ready(args: &LocalArgs, address: &str) -> String {
         format!(" --token-file {}", token.display())
     };
     format!("ready: fleetdex get pods -A{server}{token} (Ctrl-C stops)")
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-    use fleetdex_query_api::group::FLEET_PATH;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        args: LocalArgs,
-    }
-
-    #[tokio::test]
-    async fn a_fleet_is_refused_by_name_and_skipped_otherwise() {
-        let name = format!("fleetdex-local-{}.yaml", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let kubeconfig = format!(
-            "clusters:\n- {{name: prod, cluster: {{server: 'https://prod:6443'}}}}\n\
-             - {{name: fleet, cluster: {{server: 'https://prod:6443{FLEET_PATH}'}}}}\n\
-             contexts:\n- {{name: prod, context: {{cluster: prod}}}}\n\
-             - {{name: fleet, context: {{cluster: fleet}}}}\n"
-        );
-        std::fs::write(&path, kubeconfig).unwrap();
-        let file = path.display().to_string();
-        let mut args = Command::parse_from(["local", "--kubeconfig", &file]).args;
-        args.contexts = Vec::new();
-        let all = members(&args).await.unwrap();
-        args.contexts = vec!["fleet".to_owned()];
-        let refused = members(&args).await.unwrap_err().to_string();
-        std::fs::remove_file(&path).unwrap();
-        let names: Vec<&str> = all.iter().map(|member| member.name.as_str()).collect();
-        assert_eq!(names, ["prod"]);
-        assert!(
-            refused.starts_with("the server of context fleet of") && refused.contains("--context"),
-            "{refused}"
-        );
-    }
 }
