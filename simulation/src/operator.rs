@@ -24,9 +24,8 @@ use fleetdex_operator::{
     stream_supervisor::{Opener, StreamSupervisor},
 };
 use fleetdex_replicas::Assignment;
-use fleetdex_store::{
-    RevisionStore as _,
-    opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, PlacementRules},
+use fleetdex_store::opensearch::{
+    Engine, EngineOptions, IndexSettings, OpenSearchService, PlacementRules,
 };
 use fleetdex_sync::{
     enrichment::WebhookAccess,
