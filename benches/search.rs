@@ -8,7 +8,10 @@ use fleetdex_core::{
     model::{Gvk, Object, Projection, Projector, Resource},
     query::{Facet, Query, RankedQuery, Requester, ResourceName, Selectable, Word},
 };
-use fleetdex_store::{IndexReader as _, IndexWriter as _, bulk::Write, memory::Memory};
+use fleetdex_store::{
+    DocumentWriter as _, IndexReader as _, RevisionStore as _, VisibleResources, bulk::Write,
+    memory::Memory,
+};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -80,7 +83,11 @@ async fn fill(memory: &Memory) {
         let Ok(revision) = memory.open(&name, None, 0).await else {
             continue;
         };
-        if memory.activate(&revision).await.is_err() {
+        if memory
+            .activate(&revision, &VisibleResources::All)
+            .await
+            .is_err()
+        {
             continue;
         }
         let projector = Projector::new(&name, &resource, &Projection::default(), fields);

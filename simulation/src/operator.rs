@@ -23,9 +23,8 @@ use fleetdex_operator::{
     store_locations::StoreLocations,
     stream_supervisor::{Desired, Opener, StreamSupervisor, SupervisorOptions},
 };
-use fleetdex_store::{
-    RevisionStore as _,
-    opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, PlacementRules},
+use fleetdex_store::opensearch::{
+    Engine, EngineOptions, IndexSettings, OpenSearchService, PlacementRules,
 };
 use fleetdex_sync::{
     enrichment::WebhookAccess,

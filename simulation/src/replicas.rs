@@ -24,7 +24,6 @@ use fleetdex_server::{
     watch::peers::Peers,
 };
 use fleetdex_store::{
-    ChangeLogWriter as _,
     changes::Sequence,
     opensearch::{Engine, Feed, OpenSearchService, PlacementRules},
 };

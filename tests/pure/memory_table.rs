@@ -86,7 +86,10 @@ fn of_stores() -> Vec<Row> {
     );
     let object = constant("crates/core/src/model/object_limits.rs", "MAX_OBJECT_BYTES");
     let response = 3 * object + 8 * MIB;
-    let upkeep = constant("crates/store/src/opensearch/responses.rs", "UPKEEP");
+    let upkeep = constant(
+        "crates/store/src/opensearch/connection/responses.rs",
+        "UPKEEP",
+    );
     let views = "crates/store/src/memory/views.rs";
     let lists = constant(views, "all_users") * constant(views, "UNIT_BYTES");
     let retained = constant(views, "RETAINED_BYTES");

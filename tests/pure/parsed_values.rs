@@ -52,19 +52,19 @@ const EXCEPTIONS: &[(&str, &str)] = &[
         "parsed by `ReservedJson`",
     ),
     (
-        "crates/store/src/opensearch/aggregate.rs",
+        "crates/store/src/opensearch/read/aggregate.rs",
         "keys of groups, in a response of the store within its budget",
     ),
     (
-        "crates/store/src/opensearch/client.rs",
+        "crates/store/src/opensearch/connection/client.rs",
         "an error of the store, of which a mebibyte is read",
     ),
     (
-        "crates/store/src/opensearch/index_settings.rs",
+        "crates/store/src/opensearch/indices/settings_update.rs",
         "settings of an index, which the store bounds",
     ),
     (
-        "crates/store/src/opensearch/surveyed_index.rs",
+        "crates/store/src/opensearch/indices/surveyed_index.rs",
         "an alias, which this program wrote",
     ),
     ("crates/ui/src/query.rs", "an error of this server"),

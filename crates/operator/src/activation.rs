@@ -219,7 +219,11 @@ async fn activate(pipeline: Pipeline, revision: IndexRevision, changed: Arc<Noti
         .with_jitter()
         .without_max_times();
     let mut delays = schedule.build();
-    while let Err(error) = pipeline.revisions.activate(&revision, &VisibleResources::All).await {
+    while let Err(error) = pipeline
+        .revisions
+        .activate(&revision, &VisibleResources::All)
+        .await
+    {
         tracing::debug!(index = %revision.index, %error, "cannot activate a revision yet");
         tokio::time::sleep(delays.next().unwrap_or(MAX_DELAY)).await;
     }

@@ -26,8 +26,7 @@ use fleetdex_core::{
     },
 };
 use fleetdex_store::{
-    DocumentWriter as _, IndexReader as _, RevisionStore as _, Store, VisibleResources,
-    bulk::Write, memory::Memory, opensearch::Engine,
+    IndexReader as _, Store, VisibleResources, bulk::Write, memory::Memory, opensearch::Engine,
 };
 use serde_json::{Value, json};
 

@@ -162,7 +162,6 @@ struct Fleet {
 
 impl Fleet {
     async fn random(random: &mut StdRng, store: Arc<dyn Store>) -> Self {
-        store.prepare().await.unwrap();
         let in_store: StoreName = "main".parse().unwrap();
         let (mut objects, mut catalog) = (BTreeSet::new(), Catalog::default());
         let reader: Arc<dyn IndexReader> = Arc::clone(&store) as _;
@@ -711,7 +710,7 @@ async fn check_permissions(seed: u64, store: Arc<dyn Store>) {
     }
 }
 
-fn check_seeds(seeds: std::ops::Range<u64>, store: impl Fn(u64) -> Arc<dyn Store>) {
+fn check_seeds(seeds: std::ops::Range<u64>, store: impl AsyncFn(u64) -> Arc<dyn Store>) {
     for seed in seeds {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -719,19 +718,21 @@ fn check_seeds(seeds: std::ops::Range<u64>, store: impl Fn(u64) -> Arc<dyn Store
             .build()
             .unwrap();
         fastrand::seed(seed);
-        runtime.block_on(check_permissions(seed, store(seed)));
+        runtime.block_on(async { check_permissions(seed, store(seed).await).await });
     }
 }
 
 #[test]
 fn a_user_sees_exactly_the_permitted_objects_in_memory() {
-    check_seeds(0..60, |_| Arc::new(Memory::new()));
+    check_seeds(0..60, async |_| Arc::new(Memory::new()));
 }
 
 #[test]
 fn a_user_sees_exactly_the_permitted_objects_on_opensearch() {
-    check_seeds(100..160, |seed| {
-        Arc::new(OpenSearch::new(seed).engine("fleetdex".parse().unwrap()))
+    check_seeds(100..160, async |seed| {
+        let engine = OpenSearch::new(seed).engine("fleetdex".parse().unwrap());
+        engine.prepare().await.unwrap();
+        Arc::new(engine)
     });
 }
 
@@ -739,7 +740,10 @@ fn a_user_sees_exactly_the_permitted_objects_on_opensearch() {
 fn a_user_sees_exactly_the_permitted_objects_when_responses_are_read_in_parts() {
     // Room for three objects with the metadata of their hits.
     let answers = || ResponseBudget::of_at_most(4 << 10);
-    check_seeds(200..230, |seed| {
-        Arc::new(OpenSearch::new(seed).engine_reading_into("fleetdex".parse().unwrap(), answers()))
+    check_seeds(200..230, async |seed| {
+        let server = OpenSearch::new(seed);
+        let engine = server.engine_reading_into("fleetdex".parse().unwrap(), answers());
+        engine.prepare().await.unwrap();
+        Arc::new(engine)
     });
 }

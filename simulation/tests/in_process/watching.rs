@@ -508,14 +508,15 @@ async fn run_seed(
     } else {
         ResponseBudget::default()
     };
-    let engine = |server: &OpenSearch| {
-        Arc::new(server.engine_reading_into("fleetdex".parse().unwrap(), answers.clone()))
-            as Arc<dyn Store>
+    let store: Arc<dyn Store> = match &server {
+        None => Arc::new(Memory::new()),
+        Some(server) => {
+            let prefix = "fleetdex".parse().unwrap();
+            let engine = server.engine_reading_into(prefix, answers.clone());
+            engine.prepare().await.unwrap();
+            Arc::new(engine)
+        }
     };
-    let store = server
-        .as_ref()
-        .map_or_else(|| Arc::new(Memory::new()) as Arc<dyn Store>, engine);
-    store.prepare().await.unwrap();
     let world = World {
         store,
         server,

@@ -172,7 +172,11 @@ impl IndexRevisions {
         revision: &IndexRevision,
         visible: &VisibleResources,
     ) -> Result<(), StoreError> {
-        self.store.opened().await.activate(revision, visible).await?;
+        self.store
+            .opened()
+            .await
+            .activate(revision, visible)
+            .await?;
         if let Some(open) = self.open_at(&revision.target) {
             match visible {
                 VisibleResources::All => open.is_live.store(true, Ordering::Release),
