@@ -27,6 +27,13 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("crates/clusters", "proxy -> connect"),
     ("crates/clusters", "source -> shared"),
     ("crates/store", "bulk -> opensearch"),
+    ("crates/store", "memory -> memory::revisions"),
+    ("crates/store", "opensearch::engine -> opensearch::feed"),
+    ("crates/store", "opensearch::engine -> opensearch::indices"),
+    ("crates/store", "opensearch::engine -> opensearch::read"),
+    ("crates/store", "opensearch::engine -> opensearch::sharing"),
+    ("crates/store", "opensearch::indices -> opensearch::sharing"),
+    ("crates/store", "opensearch::revisions -> opensearch::sharing"),
 ];
 
 #[test]
