@@ -2,15 +2,15 @@
 
 /// A condition on one field.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Condition {
+pub(crate) struct FieldCondition {
     field: &'static str,
     values: &'static str,
     is_negated: bool,
 }
 
 /// The field has one of some values: a word, `(a or b)`, or `*` for any.
-pub(crate) const fn matches(field: &'static str, values: &'static str) -> Condition {
-    Condition {
+pub(crate) const fn matches(field: &'static str, values: &'static str) -> FieldCondition {
+    FieldCondition {
         field,
         values,
         is_negated: false,
@@ -18,8 +18,8 @@ pub(crate) const fn matches(field: &'static str, values: &'static str) -> Condit
 }
 
 /// The field has none of some values.
-pub(crate) const fn excludes(field: &'static str, values: &'static str) -> Condition {
-    Condition {
+pub(crate) const fn excludes(field: &'static str, values: &'static str) -> FieldCondition {
+    FieldCondition {
         field,
         values,
         is_negated: true,
@@ -27,7 +27,7 @@ pub(crate) const fn excludes(field: &'static str, values: &'static str) -> Condi
 }
 
 /// The query of what meets all conditions; without any, it is empty and finds everything.
-pub(crate) fn query(conditions: &[Condition]) -> String {
+pub(crate) fn query(conditions: &[FieldCondition]) -> String {
     let texts = conditions.iter().map(|condition| {
         let not = if condition.is_negated { "not " } else { "" };
         format!("{not}{}: {}", condition.field, condition.values)

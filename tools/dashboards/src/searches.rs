@@ -7,7 +7,7 @@ use fleetdex_core::model::index_fields::{
 use serde_json::{Value, json};
 
 use crate::{
-    dql::{Condition, excludes, matches, query},
+    dql::{FieldCondition, excludes, matches, query},
     index_patterns::{CHANGES, OBJECTS},
     saved_object::{SavedObject, SavedObjectType, attributes, search_source},
 };
@@ -20,14 +20,15 @@ pub(crate) struct SearchSpec {
     pub(crate) description: &'static str,
     /// [`OBJECTS`] or [`CHANGES`].
     pub(crate) pattern: &'static str,
-    pub(crate) query: &'static [Condition],
+    pub(crate) query: &'static [FieldCondition],
     pub(crate) columns: &'static [&'static str],
     /// The newest first.
     pub(crate) sort: &'static str,
 }
 
 /// Health that people have to look after.
-pub(crate) const UNHEALTHY: &[Condition] = &[matches(HEALTH, "(Degraded or Missing or Unknown)")];
+pub(crate) const UNHEALTHY: &[FieldCondition] =
+    &[matches(HEALTH, "(Degraded or Missing or Unknown)")];
 
 /// Every saved search.
 pub(crate) const SEARCHES: [SearchSpec; 10] = [

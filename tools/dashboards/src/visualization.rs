@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     aggregation::{BucketAggregation, MetricAggregation, aggregations},
-    dql::{Condition, query},
+    dql::{FieldCondition, query},
     saved_object::{
         SavedObject, SavedObjectReference, SavedObjectType, attributes, no_index, search_source,
     },
@@ -36,7 +36,7 @@ pub(crate) struct VisualizationSpec {
     pub(crate) title: &'static str,
     pub(crate) description: &'static str,
     pub(crate) look: Look,
-    pub(crate) query: &'static [Condition],
+    pub(crate) query: &'static [FieldCondition],
     pub(crate) metrics: &'static [MetricAggregation],
     pub(crate) buckets: &'static [BucketAggregation],
 }

@@ -10,7 +10,7 @@ use fleetdex_core::model::index_fields::{
 
 use crate::{
     aggregation::{BucketAggregation, BucketRole, count, distinct, sum, terms},
-    dql::{Condition, matches},
+    dql::{FieldCondition, matches},
     index_patterns::{CHANGES, OBJECTS},
     searches::UNHEALTHY,
     visualization::{ControlsSpec, Look, VisualizationSpec},
@@ -35,7 +35,7 @@ const fn of_objects(spec: VisualizationSpec) -> PlacedVisualization {
 const TAGGED: &str = "[^@]+:[^/@]+";
 
 /// The kinds with replicas.
-const WORKLOADS: &[Condition] = &[matches(KIND, "(Deployment or StatefulSet or DaemonSet)")];
+const WORKLOADS: &[FieldCondition] = &[matches(KIND, "(Deployment or StatefulSet or DaemonSet)")];
 
 /// Every visualization with a search.
 pub(crate) const VISUALIZATIONS: [PlacedVisualization; 13] = [
