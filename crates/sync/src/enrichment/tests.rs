@@ -37,7 +37,10 @@ use tower::{BoxError, service_fn};
 
 use super::{deletions::MAX_DELETIONS, *};
 use crate::{
-    filter::ObjectFilter, progress::StreamPosition, sink::{Filters, Wait}, store_fixture::StoreFixture,
+    filter::ObjectFilter,
+    progress::StreamPosition,
+    sink::{Filters, Wait},
+    store_fixture::StoreFixture,
 };
 
 /// How the webhooks behave.
