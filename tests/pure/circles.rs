@@ -33,7 +33,10 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("crates/store", "opensearch::engine -> opensearch::read"),
     ("crates/store", "opensearch::engine -> opensearch::sharing"),
     ("crates/store", "opensearch::indices -> opensearch::sharing"),
-    ("crates/store", "opensearch::revisions -> opensearch::sharing"),
+    (
+        "crates/store",
+        "opensearch::revisions -> opensearch::sharing",
+    ),
 ];
 
 #[test]

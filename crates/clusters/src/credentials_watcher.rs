@@ -54,12 +54,16 @@ impl CredentialsWatcher {
         self.unwatched.load(Ordering::Relaxed) == 0
     }
 
-    /// Watches the Secrets or files of a member until dropped.
-    pub async fn run(&self, control_plane: Option<&Client>, access: &MemberAccess) -> Infallible {
+    /// Watches the Secrets or files of a member until dropped. `None`: there is nothing to watch.
+    pub async fn run(
+        &self,
+        control_plane: Option<&Client>,
+        access: &MemberAccess,
+    ) -> Option<Infallible> {
         if let MemberAccess::KubeconfigFile(file) = access {
             // Token files and plugins that the file names are not watched.
             self.unwatched.store(1, Ordering::Relaxed);
-            return self.poll_files(&paths(file)).await;
+            return Some(self.poll_files(&paths(file)).await);
         }
         let secrets: Vec<&LocalSecretReference> = access.secrets().collect();
         self.unwatched.store(secrets.len(), Ordering::Relaxed);
@@ -71,11 +75,8 @@ impl CredentialsWatcher {
                     .map(|secret| self.watch_secret(control_plane.clone(), secret)),
             );
         }
-        match watches.next().await {
-            Some(never) => never,
-            // There is nothing to watch.
-            None => std::future::pending().await,
-        }
+        // A Secret whose namespace is invalid is not watched.
+        watches.filter_map(std::future::ready).next().await
     }
 
     async fn poll_files(&self, paths: &[PathBuf]) -> Infallible {
@@ -94,10 +95,8 @@ impl CredentialsWatcher {
         &self,
         control_plane: Client,
         secret: &LocalSecretReference,
-    ) -> Infallible {
-        let Ok(namespace) = secret.namespace.parse::<Namespace>() else {
-            return std::future::pending().await;
-        };
+    ) -> Option<Infallible> {
+        let namespace = secret.namespace.parse::<Namespace>().ok()?;
         let lister_watcher =
             ListerWatcher::new(control_plane, secret_collection(namespace, &secret.name));
         loop {
@@ -242,7 +241,7 @@ mod tests {
             timeout(soon, watcher.changed()).await.unwrap();
         };
         tokio::select! {
-            never = watcher.run(None, &access) => match never {},
+            Some(never) = watcher.run(None, &access) => match never {},
             () = scenario => {}
         }
     }
@@ -254,11 +253,7 @@ mod tests {
             reason: "WaitingForInfrastructure",
             message: String::new(),
         };
-        assert!(
-            timeout(Duration::from_mins(1), watcher.run(None, &access))
-                .await
-                .is_err()
-        );
+        assert_eq!(watcher.run(None, &access).await, None);
         assert!(watcher.is_watching());
     }
 

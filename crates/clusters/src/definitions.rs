@@ -9,22 +9,26 @@
 //! untrusted: every page, list and text is limited, and all members share a budget of concurrent
 //! reads.
 
-use std::{collections::BTreeMap, convert::Infallible, future::pending, sync::Arc, time::Duration};
+mod wire;
+
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
 use fleetdex_core::{
     kinds,
-    model::{FieldPath, First, PrinterColumn, Resource},
+    model::{FieldPath, PrinterColumn, Resource},
     query::ResourceName,
 };
 use http::{HeaderMap, StatusCode};
 use kube::Client;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::{Deserialize, de::IgnoredAny};
 use tokio::{
     sync::{Semaphore, watch},
     time::sleep,
 };
 
+use self::wire::{
+    PAGE, RawDefinition, RawDefinitionList, RawDefinitionVersion, RawSelectableField,
+};
 use super::{
     discovery::{Discovery, is_group, is_name},
     request::{self, RequestError},
@@ -35,22 +39,12 @@ const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Definitions per page. Each is at most 1.5 MB, which is what etcd takes; most are a tenth of
-/// that, and all but a few lines of it schema.
-const PAGE: usize = 10;
 /// Pages that are read at a time, over all members. Full pages of the largest definitions take 60
 /// MB.
 const MAX_CONCURRENT_READS: usize = 4;
 /// Pages of one member, at most: enough for one definition per kind of the largest discovery. It
 /// also limits empty pages.
 const MAX_PAGES: usize = 10_000 / PAGE;
-/// Versions of a definition, at most. Few have more than three.
-const MAX_VERSIONS: usize = 32;
-/// Columns of a version, at most. Few have more than ten.
-const MAX_COLUMNS: usize = 64;
-/// Selectable fields of a version, at most. Source: API servers accept 8 `selectableFields` per
-/// version.
-const MAX_FIELDS: usize = 8;
 /// Text of a column or field, in bytes, at most. Most have a tenth.
 const MAX_TEXT: usize = 4_096;
 /// Memory for one member's definitions, in bytes. 1,000 definitions with two versions of ten
@@ -213,12 +207,10 @@ pub(super) async fn poll(
     let timeout_notice = async {
         sleep(INITIAL_TIMEOUT).await;
         publish(None);
-        pending().await
     };
-    tokio::select! {
-        never = poll_forever(&client, timeout, discovery, &publish) => never,
-        never = timeout_notice => never,
-    }
+    let polling = poll_forever(&client, timeout, discovery, &publish);
+    let (never, ()) = tokio::join!(polling, timeout_notice);
+    never
 }
 
 async fn poll_forever(
@@ -322,94 +314,6 @@ async fn read(client: &Client, timeout: Duration) -> Result<Definitions, Request
     }
     definitions.left_out += 1;
     Ok(definitions)
-}
-
-#[derive(Deserialize)]
-struct RawDefinitionList {
-    #[serde(default)]
-    metadata: RawDefinitionListMetadata,
-    items: First<RawDefinition, PAGE>,
-}
-
-#[derive(Deserialize, Default)]
-struct RawDefinitionListMetadata {
-    #[serde(default, rename = "continue")]
-    next: String,
-}
-
-/// A `CustomResourceDefinition`.
-#[derive(Deserialize)]
-struct RawDefinition {
-    spec: RawDefinitionSpec,
-}
-
-#[derive(Deserialize)]
-struct RawDefinitionSpec {
-    group: String,
-    names: RawDefinitionNames,
-    versions: First<RawDefinitionVersion, MAX_VERSIONS>,
-}
-
-#[derive(Deserialize)]
-struct RawDefinitionNames {
-    plural: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawDefinitionVersion {
-    name: String,
-    #[serde(default)]
-    additional_printer_columns: First<PrinterColumn, MAX_COLUMNS>,
-    #[serde(default)]
-    selectable_fields: First<RawSelectableField, MAX_FIELDS>,
-    #[serde(default)]
-    schema: RawSchema,
-}
-
-/// What of a schema says whether there is a status; the rest is skipped.
-#[derive(Deserialize, Default)]
-struct RawSchema {
-    #[serde(default, rename = "openAPIV3Schema")]
-    root: Option<RawRootSchema>,
-}
-
-#[derive(Deserialize)]
-struct RawRootSchema {
-    properties: Option<RawProperties>,
-    #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
-    preserves_unknown_fields: Option<bool>,
-}
-
-#[derive(Deserialize)]
-struct RawProperties {
-    status: Option<IgnoredAny>,
-}
-
-impl RawSchema {
-    /// Whether objects cannot have a status. A schema without properties says nothing.
-    fn lacks_status(&self) -> bool {
-        self.root.as_ref().is_some_and(|root| {
-            let properties = root.properties.as_ref();
-            root.preserves_unknown_fields != Some(true)
-                && properties.is_some_and(|properties| properties.status.is_none())
-        })
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawSelectableField {
-    json_path: String,
-}
-
-impl RawSelectableField {
-    /// As field selectors name it. API servers take paths without lists only, such as
-    /// `.spec.color`.
-    fn path(&self) -> Option<FieldPath> {
-        let path = FieldPath::new(self.json_path.strip_prefix('.')?);
-        path.canonical().filter(|canonical| *canonical == path)
-    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use tokio::{
 use self::{
     credentials::{CredentialsChange, CredentialsInUse},
     probed_connection::ProbedConnection,
-    wake::WakeReason,
+    wake::{MemberChange, WakeReason},
 };
 use super::{
     advice,
@@ -111,10 +111,11 @@ impl MemberTask {
             let member = self.member.borrow_and_update().clone();
             let changes = self.member.clone();
             let (shared, watcher) = (self.shared.clone(), self.credentials_watcher.clone());
+            let watching = watcher.run(shared.loader.control_plane(), &member.access);
             tokio::select! {
                 biased;
-                () = replaced(changes, &member) => self.reset(),
-                never = watcher.run(shared.loader.control_plane(), &member.access) => match never {},
+                MemberChange::Reconnect = wake::until_changed(changes, &member) => self.reset(),
+                Some(never) = watching => match never {},
                 never = self.keep_connected(&member) => match never {},
             }
         }
@@ -388,15 +389,4 @@ impl MemberTask {
     fn fault(&self, member: &Member, error: &RequestError) -> MemberFault {
         advice::fault(error, self.credentials.server(), &member.access)
     }
-}
-
-/// Returns when the member changes so that it has to be reconnected.
-async fn replaced(mut changes: watch::Receiver<Arc<Member>>, member: &Member) {
-    while changes.changed().await.is_ok() {
-        if !changes.borrow_and_update().connects_like(member) {
-            return;
-        }
-    }
-    // The supervisor is gone and stops this task.
-    std::future::pending::<()>().await;
 }

@@ -1,58 +1,41 @@
 //! The progress of a unit, for status, metrics and checkpoints: up to which version its writes are
 //! acknowledged.
 
+mod ack_tracker;
+mod object_counts;
+mod rejected;
+mod status;
+mod sync_state;
+mod ticket;
+mod write_ages;
+
 use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
+use ack_tracker::{AckTracker, WriteInFlight};
 use fleetdex_core::model::{ClusterName, FieldPath, Version};
 use fleetdex_store::IndexRevision;
 use fleetdex_telemetry::metrics::LaggingStream;
 use jiff::Timestamp;
+use object_counts::ObjectCounts;
 use parking_lot::{Mutex, MutexGuard};
-use serde::{Deserialize, Serialize};
+use rejected::RejectedDocuments;
+use sync_state::SyncState;
 use tokio::{sync::Notify, time::Instant};
 
-use crate::path_presence::{MissingPaths, PathPresence};
+pub use self::{
+    ack_tracker::{SelectionCounts, StreamPosition},
+    object_counts::count_selected,
+    rejected::MAX_REJECTED,
+    status::{AuditSummary, UnitStatus},
+    sync_state::{FailureCause, UnitState},
+    ticket::Ticket,
+};
+use crate::path_presence::PathPresence;
 
-mod ack_tracker;
-mod rejected;
-mod ticket;
-mod write_ages;
-
-use ack_tracker::{AckTracker, WriteInFlight};
-pub use ack_tracker::{SelectionCounts, StreamPosition};
-pub use rejected::MAX_REJECTED;
-use rejected::RejectedDocuments;
-pub use ticket::Ticket;
-
-/// The state of a unit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum UnitState {
-    /// It has not begun, or waits for its store.
-    Starting,
-    /// It reads the list, or waits for the acknowledgement of its writes.
-    Listing,
-    /// The store holds the list; the unit watches changes.
-    Synced,
-    /// The last attempt failed; the unit retries.
-    Failing {
-        /// CamelCase.
-        reason: Cow<'static, str>,
-        /// The message of the member or the store.
-        message: String,
-    },
-}
-
-/// Bytes of the message of a failure. Statuses and the reports of replicas hold the messages of
-/// many kinds of many clusters in an object of 1.5 MiB.
-const MAX_MESSAGE_BYTES: usize = 512;
 /// How long after the end of its request the store may apply a write at the latest: OpenSearch has the request in a queue
 /// of bounded length then, and answers within a minute unless it is overloaded.
 const MAX_LATENESS: Duration = Duration::from_mins(5);
@@ -60,25 +43,12 @@ const MAX_LATENESS: Duration = Duration::from_mins(5);
 /// change is usually stored within a second or two.
 const DELAYED_AFTER: Duration = Duration::from_secs(3);
 
-/// What caused a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureCause {
-    /// The store.
-    Store,
-    /// The member, and a retry may succeed.
-    Member,
-    /// The member, which refuses this kind until someone changes its configuration.
-    Refusal,
-}
-
 /// The progress of one unit, shared by its task, its writes and the status.
 #[derive(Debug)]
 pub struct Progress {
     cluster: ClusterName,
     drained: Notify,
-    objects: AtomicU64,
-    selected: Mutex<SelectionCounts>,
-    skipped: AtomicU64,
+    objects: ObjectCounts,
     rejected: Mutex<RejectedDocuments>,
     acks: Mutex<AckTracker>,
     state: Mutex<SyncState>,
@@ -93,96 +63,16 @@ pub struct Progress {
     changed: Arc<Notify>,
 }
 
-/// The results of the audits of a unit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AuditSummary {
-    /// When the last one ended.
-    pub last: Option<Timestamp>,
-    /// Documents that all audits together found wrong.
-    pub drift: u64,
-    /// When an audit last found any.
-    pub drift_found: Option<Timestamp>,
-}
-
-/// A snapshot of the progress of a unit. Replicas exchange it as JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UnitStatus {
-    /// The state of the unit.
-    pub state: UnitState,
-    /// When the store last held a complete list.
-    pub synced_at: Option<Timestamp>,
-    /// How many objects the unit has.
-    pub objects: u64,
-    /// How many of them each selection has, by its id, if registries select different ones.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub selected: SelectionCounts,
-    /// Objects of the last list, and of the watch since then, that cannot be identified.
-    pub skipped: u64,
-    /// Fallback documents; [`MAX_REJECTED`] means that many or more.
-    pub rejected: u64,
-    /// One of those documents.
-    pub rejected_example: Option<Arc<str>>,
-    /// The results of audits.
-    pub audits: AuditSummary,
-    /// Paths that filters name and at which no object has a value; absent before a complete list.
-    #[serde(default, rename = "sought")]
-    pub filter_paths: Option<MissingPaths>,
-}
-
-#[derive(Clone, Debug)]
-struct SyncState {
-    state: UnitState,
-    synced_at: Option<Timestamp>,
-    /// Whether the store holds a complete list and everything after it.
-    in_sync: bool,
-    failing_since: Option<Instant>,
-    obstacle: Option<FailureCause>,
-    /// The id of the index revision that the state is of.
-    revision: Option<Arc<str>>,
-}
-
-impl SyncState {
-    fn is_in(&self, revision: &IndexRevision) -> bool {
-        self.revision.as_ref() == Some(&revision.id)
-    }
-}
-
-/// Counts an object that was added or deleted for these selections.
-pub fn count_selected(counts: &mut SelectionCounts, selections: &[&Arc<str>], added: bool) {
-    if selections.is_empty() {
-        return;
-    }
-    let counts = Arc::make_mut(counts);
-    for selection in selections {
-        let count = counts.entry(Arc::clone(selection)).or_default();
-        *count = if added {
-            *count + 1
-        } else {
-            count.saturating_sub(1)
-        };
-    }
-}
-
 impl Progress {
     /// Progress of a unit of `cluster`; `changed` is notified of every change of state.
     pub fn new(cluster: ClusterName, changed: Arc<Notify>) -> Arc<Self> {
-        let state = SyncState {
-            state: UnitState::Starting,
-            synced_at: None,
-            in_sync: false,
-            failing_since: None,
-            obstacle: None,
-            revision: None,
-        };
         Arc::new(Self {
             cluster,
             drained: Notify::new(),
-            objects: AtomicU64::new(0),
-            selected: Mutex::default(),
-            skipped: AtomicU64::new(0),
+            objects: ObjectCounts::default(),
             rejected: Mutex::default(),
             acks: Mutex::default(),
-            state: Mutex::new(state),
+            state: Mutex::default(),
             audits: Mutex::default(),
             abandoned_write: Mutex::new(Some(Instant::now())),
             unread_since: Mutex::default(),
@@ -201,7 +91,7 @@ impl Progress {
     pub fn status(&self) -> UnitStatus {
         UnitStatus {
             state: self.state(),
-            synced_at: self.state.lock().synced_at,
+            synced_at: self.state.lock().synced_at(),
             objects: self.objects(),
             selected: self.selected(),
             skipped: self.skipped(),
@@ -223,24 +113,23 @@ impl Progress {
 
     /// The state of the unit.
     pub fn state(&self) -> UnitState {
-        self.state.lock().state.clone()
+        self.state.lock().state().clone()
     }
 
     /// Whether the unit was in sync at least once.
     pub fn has_been_synced(&self) -> bool {
-        self.state.lock().synced_at.is_some()
+        self.state.lock().synced_at().is_some()
     }
 
     /// Sets the index revision that the unit writes to. Progress in another revision does not count
     /// for it.
     pub fn set_revision(&self, revision: &IndexRevision) {
-        self.state.lock().revision = Some(Arc::clone(&revision.id));
+        self.state.lock().set_revision(revision);
     }
 
     /// Whether an index revision holds all objects of the unit.
     pub fn is_synced_to(&self, revision: &IndexRevision) -> bool {
-        let current = self.state.lock();
-        current.is_in(revision) && current.state == UnitState::Synced
+        self.state.lock().is_synced_to(revision)
     }
 
     /// The cause of a failure that has kept the unit from filling an index revision for at least
@@ -250,85 +139,43 @@ impl Progress {
         revision: &IndexRevision,
         duration: Duration,
     ) -> Option<FailureCause> {
-        let current = self.state.lock();
-        let is_long = current
-            .failing_since
-            .is_some_and(|since| since.elapsed() >= duration);
-        current
-            .obstacle
-            .filter(|_| is_long && current.is_in(revision))
+        self.state.lock().blocking_failure(revision, duration)
     }
 
     /// For how long every attempt has failed; `None` if the last one succeeded.
     pub fn failing_for(&self) -> Option<Duration> {
-        self.state.lock().failing_since.map(|since| since.elapsed())
+        self.state.lock().failing_for()
     }
 
-    fn set_state(&self, state: UnitState) {
-        let mut current = self.state.lock();
-        if current.state == state {
-            return;
+    fn change_state(&self, change: impl FnOnce(&mut SyncState) -> bool) {
+        let has_changed = change(&mut self.state.lock());
+        if has_changed {
+            self.changed.notify_one();
         }
-        if state == UnitState::Synced {
-            current.synced_at = Some(Timestamp::now());
-        }
-        let failing = matches!(state, UnitState::Failing { .. });
-        if !failing {
-            current.obstacle = None;
-        }
-        current.failing_since = failing.then(|| current.failing_since.unwrap_or_else(Instant::now));
-        current.state = state;
-        drop(current);
-        self.changed.notify_one();
     }
 
     /// Notes a failed attempt. 512 bytes of the message are retained.
-    pub fn failing(&self, obstacle: FailureCause, reason: &'static str, mut message: String) {
-        message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
-        message.shrink_to_fit();
-        self.state.lock().obstacle = Some(obstacle);
-        self.set_state(UnitState::Failing {
-            reason: Cow::Borrowed(reason),
-            message,
-        });
+    pub fn failing(&self, obstacle: FailureCause, reason: &'static str, message: String) {
+        self.change_state(|state| state.failing(obstacle, reason, message));
     }
 
     /// Notes that a list or watch succeeded, which ends a failure.
     pub fn recovered(&self) {
-        let in_sync = {
-            let current = self.state.lock();
-            match current.state {
-                UnitState::Failing { .. } => current.in_sync,
-                _ => return,
-            }
-        };
-        self.set_state(if in_sync {
-            UnitState::Synced
-        } else {
-            UnitState::Listing
-        });
+        self.change_state(SyncState::recovered);
     }
 
     /// Notes that a list has begun. The unit is in sync again when the complete list is stored.
     pub fn list_started(&self) {
         self.acks.lock().forget_positions();
-        let failing = {
-            let mut current = self.state.lock();
-            current.in_sync = false;
-            matches!(current.state, UnitState::Failing { .. })
-        };
-        // A failure lasts until something has worked.
-        if !failing {
-            self.set_state(UnitState::Listing);
-        }
+        self.change_state(SyncState::list_started);
     }
 
     /// Resumes from a position up to which everything is stored.
     pub fn resume_from(&self, position: StreamPosition) {
-        self.objects.store(position.objects, Ordering::Relaxed);
-        *self.selected.lock() = Arc::clone(&position.selected);
+        self.objects
+            .set(position.objects, Arc::clone(&position.selected));
         self.acks.lock().resume(position);
-        self.in_sync();
+        self.change_state(SyncState::in_sync);
     }
 
     /// Notes that everything up to a version was submitted, by the end of a list, an event or a
@@ -347,17 +194,7 @@ impl Progress {
         let acknowledged = acks.advance();
         drop(acks);
         if acknowledged {
-            self.in_sync();
-        }
-    }
-
-    fn in_sync(&self) {
-        let mut current = self.state.lock();
-        current.in_sync = true;
-        let waits = matches!(current.state, UnitState::Starting | UnitState::Listing);
-        drop(current);
-        if waits {
-            self.set_state(UnitState::Synced);
+            self.change_state(SyncState::in_sync);
         }
     }
 
@@ -415,58 +252,41 @@ impl Progress {
 
     /// How many objects the unit has.
     pub fn objects(&self) -> u64 {
-        self.objects.load(Ordering::Relaxed)
+        self.objects.all()
     }
 
     /// How many of its objects each selection has.
     fn selected(&self) -> SelectionCounts {
-        Arc::clone(&self.selected.lock())
+        self.objects.selected()
     }
 
     /// Sets how many objects a list had, and how many of them each selection.
     pub fn set_objects(&self, count: u64, selected: SelectionCounts) {
-        self.objects.store(count, Ordering::Relaxed);
-        *self.selected.lock() = selected;
+        self.objects.set(count, selected);
         self.changed.notify_one();
     }
 
     /// Counts an object that was added or deleted, for the unit and for these selections.
     pub fn object_added(&self, added: bool, selections: &[&Arc<str>]) {
-        if !selections.is_empty() {
-            let mut selected = self.selected.lock();
-            count_selected(&mut selected, selections, added);
-        }
-        let update = |count: u64| {
-            Some(if added {
-                count + 1
-            } else {
-                count.saturating_sub(1)
-            })
-        };
-        if self
-            .objects
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, update)
-            .is_ok()
-        {
-            self.changed.notify_one();
-        }
+        self.objects.added(added, selections);
+        self.changed.notify_one();
     }
 
     /// Counts an object that cannot be identified.
     pub fn skip(&self) {
-        self.skipped.fetch_add(1, Ordering::Relaxed);
+        self.objects.skip();
     }
 
     /// Sets how many objects of a list cannot be identified.
     pub fn set_skipped(&self, count: u64) {
-        if self.skipped.swap(count, Ordering::Relaxed) != count {
+        if self.objects.set_skipped(count) {
             self.changed.notify_one();
         }
     }
 
     /// Objects of the last list, and of the watch since then, that cannot be identified.
     pub fn skipped(&self) -> u64 {
-        self.skipped.load(Ordering::Relaxed)
+        self.objects.skipped()
     }
 
     /// The number of fallback documents; [`MAX_REJECTED`] means that many or more.
@@ -573,16 +393,6 @@ mod tests {
         progress
             .acknowledged()
             .map(|position| position.version.get())
-    }
-
-    #[test]
-    fn a_long_message_is_truncated() {
-        let progress = progress();
-        progress.failing(FailureCause::Member, "InvalidAnswer", "ä".repeat(17 << 20));
-        let UnitState::Failing { message, .. } = progress.state() else {
-            panic!()
-        };
-        assert!(message.len() <= MAX_MESSAGE_BYTES && message.capacity() <= 2 * MAX_MESSAGE_BYTES);
     }
 
     #[test]

@@ -724,7 +724,7 @@ fn check_seeds(seeds: std::ops::Range<u64>, store: impl AsyncFn(u64) -> Arc<dyn 
 
 #[test]
 fn a_user_sees_exactly_the_permitted_objects_in_memory() {
-    check_seeds(0..60, async |_| Arc::new(Memory::new()));
+    check_seeds(0..60, async |_| Arc::new(Memory::new()) as Arc<dyn Store>);
 }
 
 #[test]
@@ -732,7 +732,7 @@ fn a_user_sees_exactly_the_permitted_objects_on_opensearch() {
     check_seeds(100..160, async |seed| {
         let engine = OpenSearch::new(seed).engine("fleetdex".parse().unwrap());
         engine.prepare().await.unwrap();
-        Arc::new(engine)
+        Arc::new(engine) as Arc<dyn Store>
     });
 }
 
@@ -744,6 +744,6 @@ fn a_user_sees_exactly_the_permitted_objects_when_responses_are_read_in_parts() 
         let server = OpenSearch::new(seed);
         let engine = server.engine_reading_into("fleetdex".parse().unwrap(), answers());
         engine.prepare().await.unwrap();
-        Arc::new(engine)
+        Arc::new(engine) as Arc<dyn Store>
     });
 }

@@ -1,3 +1,5 @@
+use std::future::pending;
+
 use fleetdex_core::model::Gvk;
 use http::{Request, Response};
 use kube::client::Body;

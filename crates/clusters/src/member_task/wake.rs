@@ -1,10 +1,14 @@
 //! What a member task waits for between two actions.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::Notify, time::sleep};
+use futures::future::OptionFuture;
+use tokio::{
+    sync::{Notify, watch},
+    time::sleep,
+};
 
-use super::super::credentials_watcher::CredentialsWatcher;
+use crate::{credentials_watcher::CredentialsWatcher, member::Member};
 
 /// Why a wait has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,16 +33,30 @@ pub(super) async fn wait(
     tokio::select! {
         biased;
         () = refresh.notified() => WakeReason::Due,
-        () = sleep_if(due) => WakeReason::Due,
+        Some(()) = OptionFuture::from(due.map(sleep)) => WakeReason::Due,
         () = watcher.changed() => WakeReason::CredentialsChanged,
-        () = sleep_if(poll) => WakeReason::CredentialsPoll,
+        Some(()) = OptionFuture::from(poll.map(sleep)) => WakeReason::CredentialsPoll,
     }
 }
 
-/// Sleeps for `wait`, or forever if it is `None`.
-async fn sleep_if(wait: Option<Duration>) {
-    match wait {
-        Some(wait) => sleep(wait).await,
-        None => std::future::pending().await,
+/// Why a member is not waited for any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MemberChange {
+    /// It has to be reconnected.
+    Reconnect,
+    /// The supervisor is gone and stops the task.
+    SupervisorGone,
+}
+
+/// Waits until the member changes so that it has to be reconnected.
+pub(super) async fn until_changed(
+    mut changes: watch::Receiver<Arc<Member>>,
+    member: &Member,
+) -> MemberChange {
+    while changes.changed().await.is_ok() {
+        if !changes.borrow_and_update().connects_like(member) {
+            return MemberChange::Reconnect;
+        }
     }
+    MemberChange::SupervisorGone
 }

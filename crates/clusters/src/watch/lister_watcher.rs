@@ -197,13 +197,9 @@ impl ListerWatcher {
         limit: Option<u32>,
         accept: &'static str,
     ) -> Result<Result<Bytes, IntakeError>, StreamFault> {
-        let mut parameters = Vec::new();
-        if let Some(limit) = limit {
-            parameters.push(("limit", limit.to_string()));
-        }
-        if let Some(token) = continue_token {
-            parameters.push(("continue", token.to_owned()));
-        }
+        let limits = limit.map(|limit| ("limit", limit.to_string()));
+        let token = continue_token.map(|token| ("continue", token.to_owned()));
+        let parameters: Vec<(&str, String)> = limits.into_iter().chain(token).collect();
         let mut request = request(&self.collection.uri(&parameters), accept, None)?;
         // The first page of a small collection shares the connection of the watches.
         let is_first = limit.is_some() && continue_token.is_none();

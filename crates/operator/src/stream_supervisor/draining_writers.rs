@@ -41,3 +41,45 @@ impl DrainingWriters {
             .any(|(store, progress)| !applied.assignment_for(store).may_keep(progress.cluster()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fleetdex_core::model::{Gvk, Resource, Scope, Unit};
+
+    use super::*;
+
+    fn stream(cluster: &str, store: &str) -> StreamKey {
+        StreamKey {
+            unit: Unit {
+                cluster: cluster.parse().unwrap(),
+                resource: Resource {
+                    gvk: Gvk::new("", "v1", "Pod"),
+                    plural: "pods".into(),
+                    namespaced: true,
+                },
+                scope: Scope::All,
+            },
+            store: store.parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_stream_waits_for_ended_writers_of_its_cluster_and_store_until_they_are_acknowledged() {
+        let progress = Progress::new("member1".parse().unwrap(), Arc::default());
+        let ticket = progress.ticket();
+        let mut draining = DrainingWriters::default();
+        draining.add(&"main".parse().unwrap(), Arc::clone(&progress));
+        draining.forget_acknowledged();
+        for (cluster, store, expected) in [
+            ("member1", "main", 1),
+            ("member2", "main", 0),
+            ("member1", "other", 0),
+        ] {
+            let predecessors = draining.predecessors(&stream(cluster, store));
+            assert_eq!(predecessors.len(), expected, "{cluster} {store}");
+        }
+        ticket.acknowledge();
+        draining.forget_acknowledged();
+        assert!(draining.predecessors(&stream("member1", "main")).is_empty());
+    }
+}

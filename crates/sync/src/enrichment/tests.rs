@@ -12,6 +12,7 @@ use fleetdex_core::{
     query::{Hit, Query, ResourceName, Selectable},
 };
 use fleetdex_interpreter::{
+    Operation, Request, Response,
     customization::CustomizationSet,
     health::{Assessment, Health},
     request::DependentObject,
@@ -36,7 +37,10 @@ use tower::{BoxError, service_fn};
 
 use super::{deletions::MAX_DELETIONS, *};
 use crate::{
-    filter::ObjectFilter, progress::StreamPosition, sink::Filters, store_fixture::StoreFixture,
+    filter::ObjectFilter,
+    progress::StreamPosition,
+    sink::{Filters, Wait},
+    store_fixture::StoreFixture,
 };
 
 /// How the webhooks behave.
@@ -270,7 +274,7 @@ impl Fixture {
 
     /// The stream opens its revision at version 10, and repeats passes from now on.
     fn start(&mut self, resumes: bool) {
-        let progress = &self.enrichment.progress;
+        let progress = &self.enrichment.unit.progress;
         progress.resume_from(StreamPosition {
             version: version(10),
             objects: 0,
@@ -308,7 +312,7 @@ impl Fixture {
     /// Writes and submits an object, as its stream does.
     async fn index(&self, json: &str) {
         let object = Object::parse(json).unwrap();
-        let sink = &self.enrichment.sink;
+        let sink = &self.enrichment.unit.sink;
         let document = sink.projector.document(&object, "2026-01-01T00:00:00.000Z");
         self.write(document.unwrap()).await;
         self.enrichment.submit(&object);
@@ -407,7 +411,7 @@ async fn an_answer_that_is_written_late_does_not_replace_a_newer_document() {
     fixture.enrichment.submit(&object);
     // The queue does not know of the newer version: it is the store that compares.
     let newer = widget("a", 10, false);
-    let projector = &fixture.enrichment.sink.projector;
+    let projector = &fixture.enrichment.unit.sink.projector;
     let document = projector.document(&Object::parse(&newer).unwrap(), "now");
     fixture.write(document.unwrap()).await;
     sleep(Duration::from_secs(10)).await;
@@ -486,8 +490,8 @@ async fn a_pass_does_not_ask_about_an_object_that_was_deleted_after_its_first_pa
     *fixture.member.second_page.lock() = vec![widget("deleted", 6, true), widget("b", 7, true)];
     fixture.during_lists(|enrichment, _, list| {
         if list == 2 {
-            enrichment.cancel(&enrichment.sink.projector.id("deleted"));
-            enrichment.progress.reached(version(12));
+            enrichment.cancel(&enrichment.unit.sink.projector.id("deleted"));
+            enrichment.unit.progress.reached(version(12));
         }
     });
     fixture.start(true);
@@ -522,9 +526,9 @@ async fn a_pass_begins_again_if_the_stream_lists_between_two_pages() {
     };
     timeout(Duration::from_hours(1), first_asked).await.unwrap();
     assert_eq!(fixture.lists(), 1);
-    fixture.enrichment.progress.list_started();
+    fixture.enrichment.unit.progress.list_started();
     fixture.enrichment.list_begun();
-    fixture.enrichment.progress.reached(version(12));
+    fixture.enrichment.unit.progress.reached(version(12));
     sleep(Duration::from_hours(1)).await;
     fixture.until_healthy(3).await;
     assert_eq!(fixture.lists(), 3);
@@ -557,10 +561,10 @@ async fn no_pass_reads_while_the_stream_lists() {
     let mut fixture = Fixture::new(&health_rules("Fail"), QueueLimits::default()).await;
     *fixture.member.objects.lock() = Some(vec![widget("a", 5, true)]);
     fixture.start(true);
-    fixture.enrichment.progress.list_started();
+    fixture.enrichment.unit.progress.list_started();
     sleep(Duration::from_hours(1)).await;
     assert_eq!(fixture.lists(), 0);
-    fixture.enrichment.progress.reached(version(12));
+    fixture.enrichment.unit.progress.reached(version(12));
     fixture.until_stored(5, "Healthy", "").await;
 }
 
@@ -624,7 +628,7 @@ async fn an_answer_under_way_does_not_bring_back_a_document_that_a_list_deletes(
     let fixture = Fixture::asking_for_health("Fail", QueueLimits::default()).await;
     fixture.index(&widget("a", 5, true)).await;
     fixture.until_stored(5, "Unknown", "AwaitingWebhook").await;
-    let id = fixture.enrichment.sink.projector.id("a");
+    let id = fixture.enrichment.unit.sink.projector.id("a");
     fixture.enrichment.cancel_and_wait(&id).await;
     // At the version of the document: the object may be selected again unchanged.
     fixture.write(Document::deletion(id, version(5))).await;
@@ -642,13 +646,13 @@ async fn the_end_of_a_stream_ends_its_questions() {
     fixture
         .until("both are stored", |stored| stored.len() == 2)
         .await;
-    let queue = fixture.enrichment.access.queue.clone();
+    let queue = fixture.enrichment.queue.clone();
     assert_eq!(queue.held().parts, 2);
     drop(EnrichmentGuard(Arc::clone(&fixture.enrichment)));
     // The calls under way end with their time, and deliver nothing.
     sleep(Duration::from_mins(10)).await;
     assert_eq!(queue.held(), Held::default());
-    fixture.enrichment.progress.drained().await;
+    fixture.enrichment.unit.progress.drained().await;
     let stored = fixture.stored().await;
     let awaits = |found: &Stored| found.reason == "AwaitingWebhook";
     assert!(stored.iter().all(awaits), "{stored:?}");
@@ -663,5 +667,5 @@ async fn an_answer_that_is_not_acknowledged_counts_as_a_write_of_the_stream() {
     let json = widget("a", 5, true);
     fixture.enrichment.submit(&Object::parse(&json).unwrap());
     sleep(Duration::from_mins(1)).await;
-    assert_eq!(fixture.enrichment.progress.outstanding(), 1);
+    assert_eq!(fixture.enrichment.unit.progress.outstanding(), 1);
 }

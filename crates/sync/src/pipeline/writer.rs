@@ -113,6 +113,8 @@ impl<'p> Writer<'p> {
                 && self.resume_at.is_none()
                 && self.in_flight.len() < self.pipeline.queue.limits().in_flight;
             let idle = self.in_flight.is_empty();
+            let may_check = deadline.is_none() && !self.health.is_running();
+            let resumed = OptionFuture::from(self.resume_at.map(sleep_until));
             let limits = self.limits;
             tokio::select! {
                 biased;
@@ -132,10 +134,10 @@ impl<'p> Writer<'p> {
                         Err(error) => tracing::error!(%error, "a bulk request ended without a result"),
                     }
                 }
-                Some(()) = OptionFuture::from(self.resume_at.map(sleep_until)) => self.resume_at = None,
+                Some(()) = resumed => self.resume_at = None,
                 operations = queue.next_batch(limits, idle), if may_send => self.send(operations),
                 () = &mut settings_changed, if deadline.is_none() && !reopen => reopen = true,
-                () = sleep_until(self.health.next_at()), if deadline.is_none() && !self.health.is_running() => {
+                () = sleep_until(self.health.next_at()), if may_check => {
                     self.health.start(&self.store, &self.pipeline.revisions);
                 }
                 _ = checkpoints.tick(), if self.saves.is_empty() => self.start_save(),

@@ -28,8 +28,8 @@ impl UnitTask {
         Ok(())
     }
 
-    /// Fails if the checkpoint of the unit knows that objects of the kind have had a status, and its
-    /// rules do not.
+    /// Fails if the checkpoint of the unit knows that objects of the kind have had a status, and
+    /// its rules do not.
     pub(super) fn check_rules_of_checkpoint(
         &self,
         revision: &IndexRevision,
