@@ -77,8 +77,8 @@ fn of_members() -> Vec<Row> {
 }
 
 fn of_stores() -> Vec<Row> {
-    let pending = constant("crates/sync/src/pipeline.rs", "pending_bytes");
-    let large = constant("crates/sync/src/pipeline.rs", "LARGE_KIB") << 10;
+    let pending = constant("crates/sync/src/pipeline/queue.rs", "pending_bytes");
+    let large = constant("crates/sync/src/pipeline/queue.rs", "LARGE_KIB") << 10;
     let log = constant("crates/store/src/memory.rs", "bytes");
     let replaced = constant(
         "crates/store/src/opensearch/feed/unacknowledged.rs",

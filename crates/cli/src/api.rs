@@ -1,9 +1,7 @@
 //! A client of the query API.
 
 mod client_config;
-mod completions;
 mod error;
-mod found;
 mod page;
 mod transport;
 mod watch;
@@ -11,6 +9,7 @@ mod watch;
 use std::collections::BTreeMap;
 
 use fleetdex_query_api::{
+    answer::{Counts, FleetReport, SearchCompletions},
     group::BASE,
     media_type::{JSON, TABLE},
     percent,
@@ -21,21 +20,18 @@ use fleetdex_search::Completions;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::{HeaderMap, Method, StatusCode, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroupList, APIResourceList, APIVersions};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{Value, value::RawValue};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
 
 pub use self::{
     client_config::ClientConfig,
     error::ClientError,
-    found::{FacetCounts, FacetValue, FoundPage},
-    page::{ListItem, ListShape, ObjectPage, TableColumn},
+    page::{ListItem, ListShape, ObjectPage},
     transport::ApiserverClient,
     watch::{TableEvent, WatchReader},
 };
 use self::{
-    completions::ServedCompletions,
     error::malformed_response,
-    page::{RawList, RawTable},
     transport::{HttpCall, Transport},
 };
 use super::resources::DiscoveredResource;
@@ -50,31 +46,6 @@ const LINKS_PATH: &str = "/ui/links";
 #[derive(Deserialize)]
 struct PageLink {
     path: String,
-}
-
-/// The counts of objects in groups.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// The keys of the groups.
-    pub by: Vec<String>,
-    /// Objects in all groups.
-    pub total: u64,
-    /// Objects in groups that are not listed.
-    pub others: u64,
-    /// The groups, the largest first.
-    pub items: Vec<CountedGroup>,
-    /// The warnings of the response.
-    #[serde(skip)]
-    pub warnings: Vec<String>,
-}
-
-/// A group of objects.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CountedGroup {
-    /// One value for each key; `None` where the objects have none.
-    pub values: Vec<Option<String>>,
-    /// Number of objects.
-    pub count: u64,
 }
 
 /// A client of one server.
@@ -176,18 +147,7 @@ impl Api {
             path,
             parameters.iter().map(|(key, value)| (*key, value)),
         );
-        let (mut page, headers): (ObjectPage, HeaderMap) = match shape {
-            ListShape::Objects => self
-                .get_as::<RawList>(&path, JSON)
-                .await
-                .map(|(list, headers)| (list.into(), headers))?,
-            ListShape::Table => self
-                .get_as::<RawTable>(&path, TABLE)
-                .await
-                .map(|(table, headers)| (table.into(), headers))?,
-        };
-        page.warnings = warnings(&headers);
-        Ok(page)
+        self.page(&path, shape).await
     }
 
     /// Watches the objects of a list from the resource version among the parameters on.
@@ -242,20 +202,15 @@ impl Api {
         &self,
         parameters: &[(&str, String)],
         shape: ListShape,
-    ) -> Result<FoundPage, ClientError> {
-        let path = with_query("objects", pairs(parameters));
-        let (body, headers): (Box<RawValue>, HeaderMap) =
-            self.get_as(&path, media_type(shape)).await?;
-        let mut found = FoundPage::parse(&body, shape)
-            .map_err(|error| malformed_response(&path, StatusCode::OK.as_u16(), &error))?;
-        found.page.warnings = warnings(&headers);
-        Ok(found)
+    ) -> Result<ObjectPage, ClientError> {
+        self.page(&with_query("objects", pairs(parameters)), shape)
+            .await
     }
 
     /// Returns what may stand at the end of a search.
     pub async fn search_completions(&self, text: &str) -> Result<Completions, ClientError> {
         let path = with_query("completions", pairs(&[("q", text.to_owned())]));
-        let (served, _): (ServedCompletions, HeaderMap) = self.get_as(&path, JSON).await?;
+        let (served, _): (SearchCompletions, HeaderMap) = self.get_as(&path, JSON).await?;
         Ok(served.into())
     }
 
@@ -276,12 +231,11 @@ impl Api {
         &self,
         path: &str,
         parameters: &[(&str, String)],
-    ) -> Result<Counts, ClientError> {
-        let (mut counts, headers): (Counts, HeaderMap) = self
+    ) -> Result<(Counts, Vec<String>), ClientError> {
+        let (counts, headers) = self
             .get_as(&below("aggregate", path, pairs(parameters)), JSON)
             .await?;
-        counts.warnings = warnings(&headers);
-        Ok(counts)
+        Ok((counts, warnings(&headers)))
     }
 
     /// Returns a Table below the API's group.
@@ -290,11 +244,14 @@ impl Api {
         path: &str,
         parameters: &[(&str, String)],
     ) -> Result<ObjectPage, ClientError> {
-        let path = with_query(path, pairs(parameters));
-        let (table, headers) = self.get_as::<RawTable>(&path, TABLE).await?;
-        let mut page = ObjectPage::from(table);
-        page.warnings = warnings(&headers);
-        Ok(page)
+        self.page(&with_query(path, pairs(parameters)), ListShape::Table)
+            .await
+    }
+
+    /// Returns how the clusters are read, and the warnings.
+    pub async fn fleet_report(&self) -> Result<(FleetReport, Vec<String>), ClientError> {
+        let (report, headers) = self.get_as("clusters", JSON).await?;
+        Ok((report, warnings(&headers)))
     }
 
     /// Returns a document below the API's group, and the warnings.
@@ -315,28 +272,40 @@ impl Api {
             .0)
     }
 
+    async fn page(&self, below_group: &str, shape: ListShape) -> Result<ObjectPage, ClientError> {
+        let read = |body: &[u8]| ObjectPage::parse(body, shape);
+        let (mut page, headers) = self.get(below_group, media_type(shape), read).await?;
+        page.warnings = warnings(&headers);
+        Ok(page)
+    }
+
     async fn get_as<T: DeserializeOwned>(
         &self,
         below_group: &str,
         accept: &'static str,
     ) -> Result<(T, HeaderMap), ClientError> {
+        let read = |body: &[u8]| serde_json::from_slice(body);
+        self.get(below_group, accept, read).await
+    }
+
+    async fn get<T>(
+        &self,
+        below_group: &str,
+        accept: &'static str,
+        read: impl FnOnce(&[u8]) -> Result<T, serde_json::Error>,
+    ) -> Result<(T, HeaderMap), ClientError> {
         let path = path(below_group);
-        let mut response = self
-            .transport
-            .send(&HttpCall {
-                method: Method::GET,
-                path: &path,
-                accept,
-            })
-            .await?;
+        let call = HttpCall {
+            method: Method::GET,
+            path: &path,
+            accept,
+        };
+        let mut response = self.transport.send(&call).await?;
         let code = response.code.as_u16();
         let headers = std::mem::take(&mut response.headers);
         let body = response.bytes().await?;
-        Ok((
-            serde_json::from_slice(&body)
-                .map_err(|error| malformed_response(&path, code, &error))?,
-            headers,
-        ))
+        let read = read(&body).map_err(|error| malformed_response(&path, code, &error))?;
+        Ok((read, headers))
     }
 
     /// Verifies these clusters, or all. Calls `take` with every line but the last. A verification may take

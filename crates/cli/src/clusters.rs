@@ -1,18 +1,15 @@
 //! `fleetdex clusters`: lists the clusters of the fleet, and whether their objects are current.
 
-use std::process::ExitCode;
+use std::{fmt::Display, process::ExitCode};
 
-use fleetdex_core::terminal::escaped_line;
-use serde_json::Value;
+use fleetdex_core::{model::ClusterName, terminal::escaped_line};
+use fleetdex_query_api::answer::{ClusterReport, FleetReport};
+use serde_json::json;
 
 use super::{
     api::{Api, ClientConfig},
     console::{self, CommandError, Console, Warnings},
-    output::{
-        OutputArgs, OutputFormat,
-        columns::{cell_text, write_aligned},
-        print_document,
-    },
+    output::{OutputArgs, OutputFormat, columns::write_aligned, print_document},
 };
 
 /// The columns of the table. Those after the first [`NARROW`] are printed with `-o wide` only.
@@ -40,29 +37,23 @@ pub async fn run(args: &ClustersArgs) -> ExitCode {
 
 async fn clusters(args: &ClustersArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let api = Api::new(&args.server).await?;
-    let (report, warnings) = api.document("clusters", &[]).await?;
+    let (report, warnings) = api.fleet_report().await?;
     Warnings::default().print(warnings, console)?;
-    let clusters = report["clusters"].as_array().map(Vec::as_slice);
-    let clusters = clusters.unwrap_or_default();
     let shown = match args.output.format {
         OutputFormat::Table => NARROW,
         OutputFormat::Wide => COLUMNS.len(),
         OutputFormat::Name => {
-            for cluster in clusters {
-                writeln!(
-                    console.out,
-                    "{}",
-                    escaped_line(&cell_text(&cluster["name"]))
-                )?;
+            for cluster in &report.clusters {
+                writeln!(console.out, "{}", escaped_line(cluster.name.as_str()))?;
             }
             return Ok(true);
         }
         format @ (OutputFormat::Json | OutputFormat::Yaml) => {
-            print_document(&report, format, console)?;
+            print_document(&json!(report), format, console)?;
             return Ok(true);
         }
     };
-    if clusters.is_empty() {
+    if report.clusters.is_empty() {
         writeln!(
             console.err,
             "No registry selects a cluster that you may see."
@@ -73,7 +64,7 @@ async fn clusters(args: &ClustersArgs, console: &mut Console<'_>) -> Result<bool
     if !args.output.no_headers {
         lines.push(COLUMNS.map(str::to_owned).to_vec());
     }
-    lines.extend(clusters.iter().map(|cluster| line(cluster, &report)));
+    lines.extend(report.clusters.iter().map(|cluster| line(cluster, &report)));
     for line in &mut lines {
         line.truncate(shown);
     }
@@ -81,38 +72,40 @@ async fn clusters(args: &ClustersArgs, console: &mut Console<'_>) -> Result<bool
     Ok(true)
 }
 
-fn line(cluster: &Value, report: &Value) -> Vec<String> {
-    let lag = cluster["lagSeconds"].as_f64();
-    let gaps = cluster["gaps"].as_array().map(Vec::as_slice);
-    let why = std::iter::once(&cluster["message"]).chain(gaps.unwrap_or_default());
-    let why = why.map(cell_text).filter(|text| !text.is_empty());
+fn line(cluster: &ClusterReport, report: &FleetReport) -> Vec<String> {
+    let why = std::iter::once(&cluster.message).chain(&cluster.gaps);
+    let why: Vec<&str> = why
+        .filter(|text| !text.is_empty())
+        .map(String::as_str)
+        .collect();
     vec![
-        cell_text(&cluster["name"]),
-        cell_text(&cluster["state"]),
-        cell_text(&cluster["kinds"]),
-        objects(&cluster["name"], report).map_or_else(String::new, |count| count.to_string()),
-        lag.map_or_else(String::new, |seconds| format!("{seconds}s")),
-        why.collect::<Vec<_>>().join("; "),
-        cell_text(&cluster["since"]),
-        cell_text(&cluster["replica"]),
+        cluster.name.to_string(),
+        cluster.state.as_str().to_owned(),
+        cluster.kinds.to_string(),
+        shown(objects(&cluster.name, report)),
+        shown(cluster.lag_seconds.map(|seconds| format!("{seconds}s"))),
+        why.join("; "),
+        shown(cluster.since),
+        shown(cluster.replica.as_deref()),
     ]
 }
 
+fn shown(cell: Option<impl Display>) -> String {
+    cell.map(|cell| cell.to_string()).unwrap_or_default()
+}
+
 /// The objects of a cluster in all registries; `None` if the caller may not see these.
-fn objects(name: &Value, report: &Value) -> Option<u64> {
-    let registries = report["registries"].as_array()?;
-    let statuses = registries.iter().flat_map(|registry| {
-        let clusters = registry["status"]["clusters"].as_array();
-        clusters.into_iter().flatten()
-    });
-    let counts = statuses.filter(|status| status["name"] == *name);
-    Some(counts.filter_map(|status| status["objects"].as_u64()).sum())
+fn objects(name: &ClusterName, report: &FleetReport) -> Option<u64> {
+    let registries = report.registries.as_ref()?.iter();
+    let statuses = registries.flat_map(|registry| &registry.status.clusters);
+    let counts = statuses.filter(|status| status.name == name.as_str());
+    Some(counts.map(|status| status.objects).sum())
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use serde_json::json;
+    use fleetdex_query_api::answer::{ClusterState, RegistryReport};
 
     use super::*;
     use crate::test_server::TestServer;
@@ -148,14 +141,23 @@ mod tests {
 
     #[test]
     fn a_line_says_what_is_wrong_and_counts_all_registries() {
-        let report = json!({"registries": [
-            {"status": {"clusters": [{"name": "a", "objects": 2}, {"name": "b", "objects": 9}]}},
-            {"status": {"clusters": [{"name": "a", "objects": 3}]}},
-        ]});
-        let cluster = json!({
-            "name": "a", "state": "Stale", "kinds": 4, "lagSeconds": 0.25,
-            "message": "not connected", "gaps": ["no pods"], "since": "2026-02-03T10:00:00Z",
-        });
+        let of = |name: &str, objects: u64| json!({ "name": name, "phase": "Synced", "objects": objects });
+        let registries: Vec<RegistryReport> = serde_json::from_value(json!([
+            { "name": "one", "status": { "clusters": [of("a", 2), of("b", 9)] } },
+            { "name": "two", "status": { "clusters": [of("a", 3)] } },
+        ]))
+        .unwrap();
+        let report = FleetReport::new(Vec::new(), Some(registries));
+        let cluster = ClusterReport {
+            name: "a".parse().unwrap(),
+            state: ClusterState::Stale,
+            message: "not connected".to_owned(),
+            since: Some("2026-02-03T10:00:00Z".parse().unwrap()),
+            lag_seconds: Some(0.25),
+            replica: None,
+            kinds: 4,
+            gaps: ["no pods".to_owned()].into(),
+        };
         let expected = [
             "a",
             "Stale",
@@ -167,6 +169,6 @@ mod tests {
             "",
         ];
         assert_eq!(line(&cluster, &report), expected);
-        assert_eq!(line(&cluster, &json!({}))[3], "");
+        assert_eq!(line(&cluster, &FleetReport::new(Vec::new(), None))[3], "");
     }
 }

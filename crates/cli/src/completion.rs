@@ -282,7 +282,7 @@ async fn values(api: &Api, by: &str) -> Result<Vec<String>, ClientError> {
         by
     };
     let parameters = [("by", key.to_owned()), ("top", MAX_NAMES.to_string())];
-    let counts = api.count(&resource.path(None), &parameters).await?;
+    let (counts, _) = api.count(&resource.path(None), &parameters).await?;
     let mut names: Vec<String> = counts
         .items
         .into_iter()

@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use fleetdex_query_api::answer::Counts;
 use serde_json::{Value, json};
 
 use super::{
     QueryArgs,
-    api::{Api, ClientConfig, Counts},
+    api::{Api, ClientConfig},
     console::{self, CommandError, Console, Warnings},
     output::{OutputFormat, columns::write_aligned, print_document},
     pages,
@@ -73,13 +74,9 @@ async fn count(args: &CountArgs, console: &mut Console<'_>) -> Result<bool, Comm
         let mut parameters = pages::parameters(&args.query, &target.names);
         parameters.push(("by", args.by.join(",")));
         parameters.extend(args.top.map(|top| ("top", top.to_string())));
-        let mut counts = api
-            .count(
-                &pages::path(&target.resource, namespace.as_deref()),
-                &parameters,
-            )
-            .await?;
-        warnings.print(std::mem::take(&mut counts.warnings), console)?;
+        let path = pages::path(&target.resource, namespace.as_deref());
+        let (counts, missing) = api.count(&path, &parameters).await?;
+        warnings.print(missing, console)?;
         counted.push((target.resource.qualified_plural(), counts));
     }
     match args.output {

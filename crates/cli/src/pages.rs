@@ -80,7 +80,7 @@ impl<'p> Pages<'p> {
             .await?;
         warnings.print(std::mem::take(&mut page.warnings), console)?;
         self.remaining = self.remaining.saturating_sub(page.items.len());
-        match page.next.take().filter(|_| self.remaining > 0) {
+        match page.take_next().filter(|_| self.remaining > 0) {
             Some(token) => {
                 self.parameters.insert("continue", token);
             }

@@ -30,7 +30,7 @@ pub use self::{
     images::{ImageCount, ImageCountList},
     list_metadata::{FacetCount, FacetCounts, ListMetadata},
     related::{Direction, ObjectRelation, RelatedObject, RelatedObjectList},
-    table::{Column, Row, Table},
+    table::{Table, TableColumn, TableRow},
 };
 
 /// An answer that is made from what the server knows, not from the bytes of stored objects.

@@ -1,7 +1,6 @@
 //! The only writer of a store: sends pending writes in batches, reads a verdict for each, and
 //! acknowledges or retries it.
 
-mod checkpoint_store;
 mod health;
 mod index_revisions;
 mod queue;
@@ -10,11 +9,11 @@ mod run;
 mod settings_watch;
 mod store;
 mod store_backoff;
+mod unit_checkpoints;
 mod writer;
 
 use std::sync::Arc;
 
-use checkpoint_store::CheckpointStore;
 use fleetdex_core::model::StoreName;
 use fleetdex_replicas::write_fence::WriteFence;
 use fleetdex_telemetry::metrics::StoreMetrics;
@@ -22,6 +21,7 @@ use index_revisions::IndexRevisions;
 use queue::WriteQueue;
 use store::PipelineStore;
 use tokio::sync::Notify;
+use unit_checkpoints::UnitCheckpoints;
 
 pub use self::{
     queue::PipelineLimits,
@@ -36,7 +36,7 @@ pub struct Pipeline {
     /// The pending writes.
     pub queue: Arc<WriteQueue>,
     /// The checkpoints of the units.
-    pub checkpoints: Arc<CheckpointStore>,
+    pub checkpoints: Arc<UnitCheckpoints>,
     /// The index revisions that documents are written to.
     pub revisions: Arc<IndexRevisions>,
     metrics: StoreMetrics,
@@ -53,7 +53,7 @@ impl Pipeline {
         changed: Arc<Notify>,
     ) -> Self {
         let store = Arc::new(PipelineStore::new(name, Arc::clone(&changed)));
-        let checkpoints = Arc::new(CheckpointStore::new(
+        let checkpoints = Arc::new(UnitCheckpoints::new(
             Arc::clone(&store),
             Arc::clone(&changed),
         ));

@@ -1,6 +1,6 @@
 //! The question of a view, as kubectl, `fleetdex` and OpenSearch ask it.
 
-use fleetdex_query_api::{answer::Explanation as Explained, group::BASE};
+use fleetdex_query_api::{answer::Explanation, group::BASE};
 use futures::future::join_all;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -22,12 +22,12 @@ pub(crate) struct OtherWords {
     /// The command of `fleetdex`.
     pub(crate) fleetdex: String,
     /// The request bodies for OpenSearch.
-    pub(crate) open_search: Explanation,
+    pub(crate) open_search: ShownExplanation,
 }
 
 /// What OpenSearch is asked for a view. To find out costs the query API about as much as an answer, and few want to see it.
 #[derive(Clone, Debug)]
-pub(crate) enum Explanation {
+pub(crate) enum ShownExplanation {
     /// The address at which the view has it.
     At(String),
     /// The request bodies, or why there are none.
@@ -38,14 +38,14 @@ impl OtherWords {
     /// The part of a view that shows it.
     pub(crate) fn render(&self) -> Markup {
         let commands = [("kubectl", &self.kubectl), ("fleetdex", &self.fleetdex)];
-        let is_explained = matches!(self.open_search, Explanation::Bodies(_));
+        let is_explained = matches!(self.open_search, ShownExplanation::Bodies(_));
         html! {
             details.question #question open[is_explained] {
                 summary { "The same question with kubectl, fleetdex, OpenSearch" }
                 @for (name, text) in commands { (copyable(name, text)) }
                 @match &self.open_search {
-                    Explanation::At(address) => p { a href=(address) { "Show the question to OpenSearch" } },
-                    Explanation::Bodies(text) => (copyable("OpenSearch", text)),
+                    ShownExplanation::At(address) => p { a href=(address) { "Show the question to OpenSearch" } },
+                    ShownExplanation::Bodies(text) => (copyable("OpenSearch", text)),
                 }
             }
         }
@@ -86,19 +86,19 @@ pub(crate) async fn explained(
     api: &dyn QueryApi,
     paths: &[&str],
     parameters: &Parameters,
-) -> Explanation {
+) -> ShownExplanation {
     if parameters.get(EXPLAIN).is_empty() {
         let address = parameters.address_with(EXPLAIN, "true");
-        return Explanation::At(format!("{address}#question"));
+        return ShownExplanation::At(format!("{address}#question"));
     }
     let explanations = paths.iter().map(|path| explanation(api, path));
-    Explanation::Bodies(join_all(explanations).await.join("\n\n"))
+    ShownExplanation::Bodies(join_all(explanations).await.join("\n\n"))
 }
 
 async fn explanation(api: &dyn QueryApi, path: &str) -> String {
     let separator = if path.contains('?') { '&' } else { '?' };
     let path = format!("{path}{separator}explain=true");
-    match ask::<Explained>(api, &path, Accept::Json).await {
+    match ask::<Explanation>(api, &path, Accept::Json).await {
         Ok(answered) => bodies(&answered.value.requests),
         Err(unanswered) => format!("# {}", unanswered.message),
     }

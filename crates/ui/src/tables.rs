@@ -1,7 +1,7 @@
 //! Tables of the query API.
 
 use fleetdex_core::model::ClusterName;
-use fleetdex_query_api::answer::{FoundMetadata, FoundObject, Row, Table};
+use fleetdex_query_api::answer::{FoundMetadata, FoundObject, Table, TableRow};
 use serde_json::Value;
 
 use crate::address::{NativePath, ObjectAddress};
@@ -9,7 +9,7 @@ use crate::address::{NativePath, ObjectAddress};
 /// A Table of objects.
 pub(crate) type ShownTable = Table<FoundObject>;
 /// A row of it.
-pub(crate) type ShownRow = Row<FoundObject>;
+pub(crate) type ShownRow = TableRow<FoundObject>;
 
 /// The metadata of a row's object, if it has one.
 pub(crate) fn metadata(row: &ShownRow) -> Option<&FoundMetadata> {

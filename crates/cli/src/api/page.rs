@@ -1,6 +1,6 @@
 //! Pages of lists, and their shapes on the wire.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use fleetdex_query_api::answer::{ListMetadata, Table, TableColumn, TableRow};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
@@ -16,10 +16,8 @@ pub enum ListShape {
 /// One page of a list.
 #[derive(Debug)]
 pub struct ObjectPage {
-    /// The continue token of the next page.
-    pub next: Option<String>,
-    /// The resource version at which a watch continues.
-    pub version: Option<String>,
+    /// The metadata of the list.
+    pub metadata: ListMetadata,
     /// The columns, of a Table.
     pub columns: Vec<TableColumn>,
     /// The objects.
@@ -37,86 +35,56 @@ pub struct ListItem {
     pub cells: Vec<Value>,
 }
 
-/// A column of a Table.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct TableColumn {
-    /// Its name.
-    pub name: String,
-    /// Columns of a priority above 0 are only in wide tables.
-    #[serde(default)]
-    pub priority: i32,
-}
-
+/// A list whose objects stay as they are sent.
 #[derive(Deserialize)]
-pub(super) struct RawList {
+struct RawList {
     #[serde(default)]
-    metadata: ListMeta,
+    metadata: ListMetadata,
     items: Vec<Box<RawValue>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RawTable {
-    #[serde(default)]
-    metadata: ListMeta,
-    #[serde(default)]
-    column_definitions: Option<Vec<TableColumn>>,
-    rows: Vec<RawRow>,
-}
+impl ObjectPage {
+    /// Parses a list, or a Table.
+    pub(super) fn parse(body: &[u8], shape: ListShape) -> Result<Self, serde_json::Error> {
+        match shape {
+            ListShape::Objects => serde_json::from_slice(body).map(RawList::into),
+            ListShape::Table => serde_json::from_slice(body).map(Table::<Box<RawValue>>::into),
+        }
+    }
 
-#[derive(Deserialize)]
-struct RawRow {
-    cells: Vec<Value>,
-    object: Box<RawValue>,
+    /// Takes the continue token of the next page, if there is one.
+    pub fn take_next(&mut self) -> Option<String> {
+        let next = std::mem::take(&mut self.metadata.continue_token);
+        (!next.is_empty()).then_some(next)
+    }
 }
 
 impl From<RawList> for ObjectPage {
     fn from(list: RawList) -> Self {
-        let items = list
-            .items
-            .into_iter()
-            .map(|object| ListItem {
-                object,
-                cells: Vec::new(),
-            })
-            .collect();
-        let ListMeta {
-            continue_,
-            resource_version,
-            ..
-        } = list.metadata;
+        let item = |object| ListItem {
+            object,
+            cells: Vec::new(),
+        };
         Self {
-            next: non_empty(continue_),
-            version: non_empty(resource_version),
+            metadata: list.metadata,
             columns: Vec::new(),
-            items,
+            items: list.items.into_iter().map(item).collect(),
             warnings: Vec::new(),
         }
     }
 }
 
-impl From<RawTable> for ObjectPage {
-    fn from(table: RawTable) -> Self {
-        let items = table
-            .rows
-            .into_iter()
-            .map(|RawRow { cells, object }| ListItem { object, cells })
-            .collect();
-        let ListMeta {
-            continue_,
-            resource_version,
-            ..
-        } = table.metadata;
+impl From<Table<Box<RawValue>>> for ObjectPage {
+    fn from(table: Table<Box<RawValue>>) -> Self {
+        let item = |row: TableRow<Box<RawValue>>| ListItem {
+            object: row.object.unwrap_or_default(),
+            cells: row.cells,
+        };
         Self {
-            next: non_empty(continue_),
-            version: non_empty(resource_version),
+            metadata: table.metadata,
             columns: table.column_definitions.unwrap_or_default(),
-            items,
+            items: table.rows.into_iter().map(item).collect(),
             warnings: Vec::new(),
         }
     }
-}
-
-fn non_empty(text: Option<String>) -> Option<String> {
-    text.filter(|text| !text.is_empty())
 }

@@ -1,12 +1,13 @@
 //! Reads the events of a watch.
 
+use fleetdex_query_api::answer::TableColumn;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
     error::{ClientError, GONE, malformed_response},
-    page::{ListItem, ListShape, ObjectPage, RawTable, TableColumn},
+    page::{ListItem, ListShape, ObjectPage},
     transport::ApiResponse,
 };
 
@@ -121,10 +122,10 @@ impl WatchReader {
                 version,
             });
         }
-        let table: RawTable = serde_json::from_str(object.get()).map_err(malformed)?;
+        let table = ObjectPage::parse(object.get().as_bytes(), ListShape::Table);
         let ObjectPage {
             mut items, columns, ..
-        } = table.into();
+        } = table.map_err(malformed)?;
         if items.len() != 1 {
             let reason = format!("an event with {} rows", items.len());
             return Err(ClientError::Malformed {

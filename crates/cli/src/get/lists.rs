@@ -1,9 +1,9 @@
 //! Prints the pages of one resource.
 
+use fleetdex_query_api::answer::TableColumn;
 use std::collections::BTreeSet;
 
 use crate::{
-    api::TableColumn,
     console::{CommandError, Console, Warnings},
     output::{ObjectName, Printer},
     pages::Pages,
@@ -32,7 +32,7 @@ pub(super) async fn print_list(
     while let Some(page) = pages.next(warnings, console).await? {
         list.columns = page.columns;
         if list.version.is_empty() {
-            list.version = page.version.unwrap_or_default();
+            list.version = page.metadata.resource_version;
         }
         if !target.names.is_empty() {
             for item in &page.items {

@@ -3,11 +3,12 @@
 //! The server ends a watch within a minute, because Kubernetes' aggregation layer would. The next watch continues at the last
 //! resource version.
 
+use fleetdex_query_api::answer::TableColumn;
 use std::collections::BTreeMap;
 
 use super::{args::GetArgs, lists::print_list};
 use crate::{
-    api::{Api, TableColumn, TableEvent},
+    api::{Api, TableEvent},
     console::{CommandError, Console, Warnings},
     output::Printer,
     pages::{Pages, parameters, path},

@@ -1,5 +1,6 @@
 //! Prints objects as a table, names, JSON or YAML. It holds at most one page of objects.
 
+use fleetdex_query_api::answer::TableColumn;
 use std::io::Write;
 
 use fleetdex_core::terminal::escaped_line;
@@ -12,10 +13,7 @@ use super::{
     list_writer::ListWriter,
     object_name::ObjectName,
 };
-use crate::{
-    api::{ListItem, TableColumn},
-    resources::DiscoveredResource,
-};
+use crate::{api::ListItem, resources::DiscoveredResource};
 
 /// Tables of a fleet begin with the cluster; the namespace comes next, and then the name.
 const AFTER_CLUSTER: usize = 1;

@@ -1,9 +1,9 @@
 //! Prints the counts of found objects.
 
+use fleetdex_query_api::answer::{FacetCount, FacetCounts};
 use serde_json::{Map, json};
 
 use crate::{
-    api::{FacetCounts, FacetValue},
     console::{CommandError, Console},
     output::{Printer, columns::write_aligned},
 };
@@ -35,9 +35,9 @@ fn print_counts(
         return Ok(());
     }
     let mut lines = vec![vec![facet.name.to_uppercase(), "COUNT".to_owned()]];
-    let line = |FacetValue { value, count }: &FacetValue| {
-        let value = value.as_deref().filter(|value| !value.is_empty());
-        vec![value.unwrap_or("<none>").to_owned(), count.to_string()]
+    let line = |FacetCount { value, count }: &FacetCount| {
+        let value = if value.is_empty() { "<none>" } else { value };
+        vec![value.to_owned(), count.to_string()]
     };
     lines.extend(facet.values.iter().map(line));
     if facet.others > 0 {

@@ -2,10 +2,11 @@
 
 use super::args::SearchArgs;
 use crate::{
-    api::{Api, FacetCounts, FoundPage, ListShape},
+    api::{Api, ListShape, ObjectPage},
     console::{CommandError, Console, Warnings},
     output::Printer,
 };
+use fleetdex_query_api::answer::FacetCounts;
 
 /// The most objects in one response.
 const MAX_PAGE: usize = 500;
@@ -20,7 +21,7 @@ pub(super) async fn print_pages(
     console: &mut Console<'_>,
 ) -> Result<SearchProgress, CommandError> {
     while let Some(found) = pages.next(warnings, console).await? {
-        printer.add_all(&found.page.items, &found.page.columns, console.out)?;
+        printer.add_all(&found.items, &found.columns, console.out)?;
     }
     Ok(pages.progress)
 }
@@ -76,20 +77,20 @@ impl<'p> FoundPages<'p> {
         &mut self,
         warnings: &mut Warnings,
         console: &mut Console<'_>,
-    ) -> Result<Option<FoundPage>, CommandError> {
+    ) -> Result<Option<ObjectPage>, CommandError> {
         let is_done = self.progress.has_begun && self.progress.next.is_none();
         if is_done || self.wanted == 0 {
             return Ok(None);
         }
         let mut found = self.api.search(&self.parameters(), self.shape).await?;
-        warnings.print(std::mem::take(&mut found.page.warnings), console)?;
-        self.wanted = self.wanted.saturating_sub(found.page.items.len());
+        warnings.print(std::mem::take(&mut found.warnings), console)?;
+        self.wanted = self.wanted.saturating_sub(found.items.len());
         let progress = &mut self.progress;
-        progress.next = found.page.next.take();
-        progress.remaining = found.remaining;
+        progress.next = found.take_next();
+        progress.remaining = found.metadata.remaining_item_count;
         if !progress.has_begun {
             progress.has_begun = true;
-            progress.facets = std::mem::take(&mut found.facets);
+            progress.facets = std::mem::take(&mut found.metadata.facets);
         }
         Ok(Some(found))
     }

@@ -8,10 +8,11 @@ use super::{
     pages::{FoundPages, print_pages},
 };
 use crate::{
-    api::{Api, ListShape, TableColumn, TableEvent, WatchReader},
+    api::{Api, ListShape, TableEvent, WatchReader},
     console::{CommandError, Console, Warnings},
     output::Printer,
 };
+use fleetdex_query_api::answer::TableColumn;
 
 /// Prints the objects of a search and their changes; returns with an error only.
 pub(super) async fn watch(

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 use tower::{BoxError, service_fn};
 
-use super::*;
+use super::{wire::MAX_COLUMNS, *};
 use crate::discovery::ServedResource;
 
 fn definition(plural: &str, columns: &Value) -> Value {

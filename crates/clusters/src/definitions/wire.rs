@@ -9,7 +9,7 @@ pub(super) const PAGE: usize = 10;
 /// Versions of a definition, at most. Few have more than three.
 const MAX_VERSIONS: usize = 32;
 /// Columns of a version, at most. Few have more than ten.
-const MAX_COLUMNS: usize = 64;
+pub(super) const MAX_COLUMNS: usize = 64;
 /// Selectable fields of a version, at most. Source: API servers accept 8 `selectableFields` per
 /// version.
 const MAX_FIELDS: usize = 8;

@@ -21,14 +21,14 @@ pub struct Table<O> {
     #[serde(default)]
     pub metadata: ListMetadata,
     /// The columns. Events of a watch have them in the first one only.
-    pub column_definitions: Option<Vec<Column>>,
+    pub column_definitions: Option<Vec<TableColumn>>,
     /// The rows.
-    pub rows: Vec<Row<O>>,
+    pub rows: Vec<TableRow<O>>,
 }
 
 /// A column.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Column {
+pub struct TableColumn {
     /// Its name.
     pub name: String,
     /// The JSON type of its cells.
@@ -47,7 +47,7 @@ pub struct Column {
 
 /// A row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row<O> {
+pub struct TableRow<O> {
     /// A cell for each column.
     #[serde(default)]
     pub cells: Vec<Value>,
@@ -63,14 +63,14 @@ impl<O> Table<O> {
         api_version: &str,
         metadata: ListMetadata,
         columns: &[(&str, &str, i32)],
-        rows: Vec<Row<O>>,
+        rows: Vec<TableRow<O>>,
     ) -> Self {
-        let column = |(name, description, priority): &(&str, &str, i32)| Column {
+        let column = |(name, description, priority): &(&str, &str, i32)| TableColumn {
             name: (*name).to_owned(),
             cell_type: "string".to_owned(),
             description: (*description).to_owned(),
             priority: *priority,
-            ..Column::default()
+            ..TableColumn::default()
         };
         Self {
             kind: "Table".to_owned(),
@@ -82,7 +82,7 @@ impl<O> Table<O> {
     }
 
     /// The columns; none if this is not the first event of a watch.
-    pub fn columns(&self) -> &[Column] {
+    pub fn columns(&self) -> &[TableColumn] {
         self.column_definitions.as_deref().unwrap_or_default()
     }
 

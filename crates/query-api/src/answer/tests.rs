@@ -58,11 +58,11 @@ fn metadata() -> ListMetadata {
 
 #[test]
 fn answers_are_read_as_they_were_written() {
-    let row = Row {
+    let row = TableRow {
         cells: vec!["m1".into(), 3.into(), Value::Null],
         object: Some(found()),
     };
-    let no_object = Row {
+    let no_object = TableRow {
         cells: Vec::new(),
         object: None,
     };

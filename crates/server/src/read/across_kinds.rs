@@ -4,7 +4,7 @@
 //! caller may not list is absent, and no warning tells of it. Of each query one page of objects is
 //! in memory at a time, and all searches share permits for them.
 
-mod found_objects;
+mod found_hits;
 mod resource_request;
 mod watchable;
 
@@ -30,7 +30,7 @@ use futures::{
 };
 use tokio::time::timeout;
 
-pub use self::found_objects::{FoundObject, FoundObjects};
+pub use self::found_hits::{FoundHits, FromHit};
 pub(super) use self::resource_request::{PlannedSearch, of_resource, planned, terms_of};
 use self::resource_request::{check_fields, uninterpreted_warning, unsupported_path};
 use super::{
@@ -115,20 +115,20 @@ impl<'s> AcrossKinds<'s> {
 
     /// The first objects of `only` these resources, or of every one if there are none, that
     /// `request` selects; its resource is not used.
-    pub async fn first_objects<T: FoundObject>(
+    pub async fn first_objects<T: FromHit>(
         &self,
         only: &[ResourceName],
         request: &ListRequest,
         limit: usize,
-    ) -> Result<FoundObjects<T>, ApiError> {
+    ) -> Result<FoundHits<T>, ApiError> {
         let resources = self.searched_resources(only)?;
         check_fields(&resources, request)?;
-        let searches: Vec<BoxFuture<'_, Result<FoundObjects<T>, ApiError>>> = resources
+        let searches: Vec<BoxFuture<'_, Result<FoundHits<T>, ApiError>>> = resources
             .into_iter()
             .map(|resource| self.objects_of(&resource.name, request, limit).boxed())
             .collect();
         let mut found = stream::iter(searches).buffered(CONCURRENT_QUERIES);
-        let mut all = FoundObjects::default();
+        let mut all = FoundHits::default();
         while let Some(of_resource) = found.try_next().await? {
             all.extend(of_resource);
             if all.objects.len() > limit {
@@ -142,7 +142,7 @@ impl<'s> AcrossKinds<'s> {
 
     /// Whether there is an object of any resource that `request` selects. Asks until one is found.
     pub async fn has_objects(&self, request: &ListRequest) -> Result<bool, ApiError> {
-        let searches: Vec<BoxFuture<'_, Result<FoundObjects<()>, ApiError>>> = self
+        let searches: Vec<BoxFuture<'_, Result<FoundHits<()>, ApiError>>> = self
             .catalog
             .resources()
             .map(|resource| self.objects_of(&resource.name, request, 1).boxed())
@@ -187,23 +187,23 @@ impl<'s> AcrossKinds<'s> {
 
     /// The first objects of one resource that `request` selects; none if the caller may not list
     /// it.
-    pub async fn objects_of<T: FoundObject>(
+    pub async fn objects_of<T: FromHit>(
         &self,
         resource: &ResourceName,
         request: &ListRequest,
         limit: usize,
-    ) -> Result<FoundObjects<T>, ApiError> {
+    ) -> Result<FoundHits<T>, ApiError> {
         self.search(resource, request, limit, None).await
     }
 
     /// The first objects of one resource that have one of these owners.
-    pub async fn owned_objects<T: FoundObject>(
+    pub async fn owned_objects<T: FromHit>(
         &self,
         resource: &ResourceName,
         clusters: &[ClusterName],
         limit: usize,
         owners: &Owners,
-    ) -> Result<FoundObjects<T>, ApiError> {
+    ) -> Result<FoundHits<T>, ApiError> {
         let request = ListRequest {
             clusters: clusters.to_vec(),
             ..ListRequest::default()
@@ -214,13 +214,13 @@ impl<'s> AcrossKinds<'s> {
 
     /// The first objects of one resource that refer to one of some objects, each
     /// `apiVersion/kind/namespace/name`.
-    pub async fn depending_objects<T: FoundObject>(
+    pub async fn depending_objects<T: FromHit>(
         &self,
         resource: &ResourceName,
         clusters: &[ClusterName],
         limit: usize,
         terms: &BTreeSet<String>,
-    ) -> Result<FoundObjects<T>, ApiError> {
+    ) -> Result<FoundHits<T>, ApiError> {
         let refers = FieldRequirement {
             path: FieldPath::new(DEPENDS_ON),
             test: FieldTest::In(terms.clone()),
@@ -235,10 +235,7 @@ impl<'s> AcrossKinds<'s> {
 
     /// The object that the path of a request names, in each cluster. What is refused is an error,
     /// as for a list.
-    pub async fn named<T: FoundObject>(
-        &self,
-        request: &ListRequest,
-    ) -> Result<FoundObjects<T>, ApiError> {
+    pub async fn named<T: FromHit>(&self, request: &ListRequest) -> Result<FoundHits<T>, ApiError> {
         let permission = permitted_objects(
             self.authentication_mode,
             self.caller,
@@ -297,7 +294,7 @@ impl<'s> AcrossKinds<'s> {
     /// cluster-scoped objects.
     pub fn shows_all_of<T>(
         &self,
-        found: &FoundObjects<T>,
+        found: &FoundHits<T>,
         cluster: &ClusterName,
         namespace: &str,
     ) -> bool {
@@ -319,25 +316,25 @@ impl<'s> AcrossKinds<'s> {
             && !incomplete.any(|(of, _)| of == cluster)
     }
 
-    async fn search<T: FoundObject>(
+    async fn search<T: FromHit>(
         &self,
         resource: &ResourceName,
         request: &ListRequest,
         limit: usize,
         owners: Option<Owners>,
-    ) -> Result<FoundObjects<T>, ApiError> {
+    ) -> Result<FoundHits<T>, ApiError> {
         let Some(registered) = self.catalog.find(resource) else {
-            return Ok(FoundObjects::default());
+            return Ok(FoundHits::default());
         };
         let Some((request, permission)) = self.permitted(registered, request).await? else {
-            return Ok(FoundObjects::default());
+            return Ok(FoundHits::default());
         };
         if let Some(path) = unsupported_path(registered, &request) {
-            return Ok(FoundObjects {
+            return Ok(FoundHits {
                 warnings: uninterpreted_warning(registered, path)
                     .into_iter()
                     .collect(),
-                ..FoundObjects::default()
+                ..FoundHits::default()
             });
         }
         self.run(&request, permission, limit, owners).await
@@ -393,18 +390,18 @@ impl<'s> AcrossKinds<'s> {
             .total)
     }
 
-    async fn run<T: FoundObject>(
+    async fn run<T: FromHit>(
         &self,
         request: &ListRequest,
         permission: Permission,
         limit: usize,
         owners: Option<Owners>,
-    ) -> Result<FoundObjects<T>, ApiError> {
+    ) -> Result<FoundHits<T>, ApiError> {
         let plan = query_plan::plan(&self.catalog, request, permission.permitted)?;
-        let mut found = FoundObjects {
+        let mut found = FoundHits {
             warnings: permission.warnings.into_iter().collect(),
             searched: Some((plan.query.resource.clone(), plan.query.permitted.clone())),
-            ..FoundObjects::default()
+            ..FoundHits::default()
         };
         found.warnings.extend(plan.warnings.iter().cloned());
         if plan.is_empty {
@@ -417,12 +414,12 @@ impl<'s> AcrossKinds<'s> {
     }
 
     /// The first page of a query.
-    async fn page<T: FoundObject>(
+    async fn page<T: FromHit>(
         &self,
         plan: QueryPlan,
         limit: usize,
         owners: Option<Owners>,
-    ) -> Result<FoundObjects<T>, ApiError> {
+    ) -> Result<FoundHits<T>, ApiError> {
         let query = Query {
             limit: limit.min(PAGE),
             owners,
@@ -433,10 +430,10 @@ impl<'s> AcrossKinds<'s> {
         let first = timeout(TIMEOUT, plan.stores.first_objects(&query)).await;
         let (hits, has_more) = first.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
         let read = |hit: &Hit| T::of(&query.resource, &plan.kind, hit);
-        Ok(FoundObjects {
+        Ok(FoundHits {
             objects: hits.iter().map(read).collect(),
             has_more,
-            ..FoundObjects::default()
+            ..FoundHits::default()
         })
     }
 

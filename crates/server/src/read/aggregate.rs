@@ -8,7 +8,7 @@ use fleetdex_core::{
 };
 use fleetdex_interpreter::field_selector::IMAGE;
 use fleetdex_query_api::{
-    answer::{Answer, Counts, FoundObject, GroupCount, ListMetadata, Row, Table},
+    answer::{Answer, Counts, FoundObject, GroupCount, ListMetadata, Table, TableRow},
     group::API_VERSION,
     question::AggregateRequest,
 };
@@ -99,7 +99,7 @@ fn table(groups: &Groups, request: &AggregateRequest, version: MetaVersion) -> T
     let row = |group: &Group| {
         let values = group.values.iter();
         let values = values.map(|value| Value::from(value.as_deref().unwrap_or("<none>")));
-        Row {
+        TableRow {
             cells: values.chain([group.count.into()]).collect(),
             object: None,
         }

@@ -4,13 +4,13 @@ use fleetdex_core::{
     model::{ClusterName, Gvk, Interpretation, split_api_version},
     query::{Hit, ResourceName},
 };
-use fleetdex_query_api::answer::{FoundAnnotations, FoundMetadata, FoundObject, Row};
+use fleetdex_query_api::answer::{FoundAnnotations, FoundMetadata, FoundObject, TableRow};
 use jiff::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::across_kinds::FoundObject as ReadObject;
+use super::across_kinds::FromHit;
 use crate::render::{representation::MetaVersion, table::human_duration};
 
 /// What stays as it is in a segment of a URL.
@@ -63,7 +63,7 @@ struct IdentifiedObject {
     metadata: ObjectIdentity,
 }
 
-impl ReadObject for ObjectSummary {
+impl FromHit for ObjectSummary {
     /// Its version is that of the object, which its cluster may serve in another one.
     fn of(resource: &ResourceName, kind: &Gvk, hit: &Hit) -> Self {
         let head: Option<IdentifiedObject> = serde_json::from_str(hit.object.get()).ok();
@@ -167,14 +167,18 @@ impl ObjectSummary {
     }
 
     /// A row of a Table, with these cells.
-    pub fn row(&self, cells: Vec<Value>, version: MetaVersion) -> Row<FoundObject> {
+    pub fn row(&self, cells: Vec<Value>, version: MetaVersion) -> TableRow<FoundObject> {
         row(cells, self.found_metadata(), version)
     }
 }
 
 /// A row of a Table, with these cells, about the object of this metadata.
-pub fn row(cells: Vec<Value>, metadata: FoundMetadata, version: MetaVersion) -> Row<FoundObject> {
-    Row {
+pub fn row(
+    cells: Vec<Value>,
+    metadata: FoundMetadata,
+    version: MetaVersion,
+) -> TableRow<FoundObject> {
+    TableRow {
         cells,
         object: Some(FoundObject {
             api_version: version.api_version().to_owned(),

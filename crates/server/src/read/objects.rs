@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    across_kinds::{AcrossKinds, FoundObject as _},
+    across_kinds::{AcrossKinds, FromHit as _},
     object_summary::ObjectSummary,
 };
 use crate::{

@@ -35,7 +35,7 @@ pub use self::{
     watched::{SearchScope, WatchedSearch, plan_watch},
 };
 use super::{
-    across_kinds::{AcrossKinds, FoundObject, TIMEOUT, concurrently},
+    across_kinds::{AcrossKinds, FromHit, TIMEOUT, concurrently},
     list::{refused_token, token},
     object_summary::ObjectSummary,
     objects::FoundSummaries,

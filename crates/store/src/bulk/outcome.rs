@@ -81,13 +81,13 @@ struct BulkResponse<'a> {
 #[derive(Deserialize)]
 struct Item<'a> {
     #[serde(borrow)]
-    index: Option<Answer<'a>>,
+    index: Option<ItemResponse<'a>>,
     #[serde(borrow)]
-    delete: Option<Answer<'a>>,
+    delete: Option<ItemResponse<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct ItemResponse<'a> {
     status: u16,
     #[serde(borrow)]
     error: Option<Refusal<'a>>,
@@ -145,7 +145,7 @@ pub fn read_response(body: &[u8], sent: usize) -> Result<Vec<Verdict>, Garbled> 
         .collect()
 }
 
-fn verdict(answer: &Answer<'_>, done: Verdict) -> Verdict {
+fn verdict(answer: &ItemResponse<'_>, done: Verdict) -> Verdict {
     let no_refusal = Refusal::default();
     let refusal = answer.error.as_ref().unwrap_or(&no_refusal);
     match answer.status {

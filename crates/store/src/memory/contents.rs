@@ -12,7 +12,7 @@ use fleetdex_core::{model::Version, query::ResourceName};
 use hashbrown::HashTable;
 use tokio::time::Instant;
 
-use super::{order::Chunk, table::Table};
+use super::{order::Chunk, table::DocumentTable};
 use crate::{
     bulk::Verdict,
     changes::Change,
@@ -35,7 +35,7 @@ struct Address {
 
 #[derive(Default)]
 pub(super) struct Contents {
-    tables: Vec<Table>,
+    tables: Vec<DocumentTable>,
     by_resource: BTreeMap<ResourceName, u32>,
     origins: AHashMap<Box<str>, Arc<Origin>>,
     ids: HashTable<Address>,
@@ -109,17 +109,17 @@ impl Contents {
         )
     }
 
-    pub(super) fn tables(&self) -> impl Iterator<Item = &Table> {
+    pub(super) fn tables(&self) -> impl Iterator<Item = &DocumentTable> {
         self.tables.iter()
     }
 
-    pub(super) fn table(&self, resource: &ResourceName) -> Option<&Table> {
+    pub(super) fn table(&self, resource: &ResourceName) -> Option<&DocumentTable> {
         self.tables.get(*self.by_resource.get(resource)? as usize)
     }
 
     /// Every document, frozen.
     pub(super) fn freeze(&self) -> Vec<Arc<Chunk>> {
-        self.tables.iter().flat_map(Table::freeze).collect()
+        self.tables.iter().flat_map(DocumentTable::freeze).collect()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -184,7 +184,8 @@ impl Contents {
             Some(table) => *table,
             None => {
                 let table = u32::try_from(self.tables.len()).ok()?;
-                self.tables.push(Table::new(Arc::clone(&origin.vocabulary)));
+                self.tables
+                    .push(DocumentTable::new(Arc::clone(&origin.vocabulary)));
                 self.by_resource.insert(origin.resource.clone(), table);
                 table
             }

@@ -13,7 +13,7 @@ use roaring::RoaringBitmap;
 
 use super::{
     running_query::{PageDocuments, RunningQuery},
-    table::Table,
+    table::DocumentTable,
     table_selection::TableSelection,
     view::PAGE_BYTES,
 };
@@ -52,7 +52,7 @@ impl RankedDocuments {
     }
 
     /// Adds the selected documents of a table.
-    pub(super) fn add(&mut self, table: &Table, selection: &TableSelection<'_>) {
+    pub(super) fn add(&mut self, table: &DocumentTable, selection: &TableSelection<'_>) {
         let mut all = RoaringBitmap::new();
         for (score, found) in table.by_score(selection) {
             self.add_best(table, score, &found);
@@ -62,7 +62,7 @@ impl RankedDocuments {
         self.count(table, &all);
     }
 
-    fn add_best(&mut self, table: &Table, score: u32, found: &RoaringBitmap) {
+    fn add_best(&mut self, table: &DocumentTable, score: u32, found: &RoaringBitmap) {
         // The newest are kept, and most of them were added last.
         for position in found.iter().rev() {
             if self.is_too_late(score, table.created(position)) {
@@ -99,7 +99,7 @@ impl RankedDocuments {
             && order > (Reverse(worst.score), Reverse(worst.document.created()))
     }
 
-    fn count(&mut self, table: &Table, found: &RoaringBitmap) {
+    fn count(&mut self, table: &DocumentTable, found: &RoaringBitmap) {
         let Some(document) = found.min().and_then(|position| table.get(position)) else {
             return;
         };
@@ -205,7 +205,7 @@ impl RunningQuery {
     pub(super) fn for_each_searched_table(
         &self,
         queries: &[Query],
-        mut each: impl FnMut(&Table, &TableSelection<'_>),
+        mut each: impl FnMut(&DocumentTable, &TableSelection<'_>),
     ) -> Result<(), StoreError> {
         let filters = queries.iter().map(Filter::new);
         let filters: Vec<Filter> = filters

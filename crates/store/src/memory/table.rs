@@ -29,7 +29,7 @@ use crate::{
 /// The cost of fetching and sorting a document, relative to skipping one in the order.
 const SORTING_COST: usize = 8;
 
-pub(super) struct Table {
+pub(super) struct DocumentTable {
     documents: Vec<Option<Arc<StoredDocument>>>,
     /// Free positions.
     free: Vec<u32>,
@@ -91,7 +91,7 @@ impl SelectedDocuments {
     }
 }
 
-impl Table {
+impl DocumentTable {
     /// An empty table.
     pub(super) fn new(vocabulary: Arc<TermDictionary>) -> Self {
         Self {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use fleetdex_core::query::{ValueCounts, ValueField, ValuePrefix, ValuesQuery, values::MAX_VALUES};
 use roaring::RoaringBitmap;
 
-use super::{running_query::RunningQuery, table::Table};
+use super::{running_query::RunningQuery, table::DocumentTable};
 use crate::{
     StoreError,
     terms::{NAMESPACE, TermTable, label_key, label_of},
@@ -33,7 +33,7 @@ impl RunningQuery {
 
 /// Adds how many of the found documents have each value.
 fn count(
-    table: &Table,
+    table: &DocumentTable,
     vocabulary: &TermTable,
     found: &RoaringBitmap,
     prefix: &ValuePrefix,
@@ -57,7 +57,7 @@ fn count(
 }
 
 fn count_label_keys(
-    table: &Table,
+    table: &DocumentTable,
     vocabulary: &TermTable,
     found: &RoaringBitmap,
     prefix: &ValuePrefix,

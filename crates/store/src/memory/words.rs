@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fleetdex_core::query::{Word, WordMatch};
 use roaring::RoaringBitmap;
 
-use super::{table::Table, table_selection::TableSelection};
+use super::{table::DocumentTable, table_selection::TableSelection};
 use crate::terms::MatchingTerms;
 
 /// The positions of the documents that match a word. Each set contains those of a better match.
@@ -42,7 +42,7 @@ impl WordPositions {
     }
 }
 
-impl Table {
+impl DocumentTable {
     /// The documents that match the conditions and the words.
     pub(super) fn find(&self, selection: &TableSelection<'_>) -> RoaringBitmap {
         let mut found = self.with_conditions(selection.filter);

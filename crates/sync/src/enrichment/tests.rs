@@ -319,7 +319,7 @@ impl Fixture {
     }
 
     async fn write(&self, document: Document) {
-        let UnitEnrichment { sink, progress, .. } = &*self.enrichment;
+        let EnrichedUnit { sink, progress, .. } = &*self.enrichment.unit;
         let wait = Wait::Never;
         sink.write(progress, &self.target, document, None, None, wait)
             .await;

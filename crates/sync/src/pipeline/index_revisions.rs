@@ -20,9 +20,9 @@ use tokio::{
 };
 
 use super::{
-    checkpoint_store::CheckpointStore,
     revisions::{ClusterRevisions, OpenRevision},
     store::PipelineStore,
+    unit_checkpoints::UnitCheckpoints,
 };
 
 /// The index revisions of the clusters of a store.
@@ -31,7 +31,7 @@ pub struct IndexRevisions {
     /// Held for reading while an index revision is opened.
     openings: Arc<RwLock<()>>,
     store: Arc<PipelineStore>,
-    checkpoints: Arc<CheckpointStore>,
+    checkpoints: Arc<UnitCheckpoints>,
     metrics: StoreMetrics,
     changed: Arc<Notify>,
 }
@@ -39,7 +39,7 @@ pub struct IndexRevisions {
 impl IndexRevisions {
     pub(super) fn new(
         store: Arc<PipelineStore>,
-        checkpoints: Arc<CheckpointStore>,
+        checkpoints: Arc<UnitCheckpoints>,
         metrics: StoreMetrics,
         changed: Arc<Notify>,
     ) -> Self {

@@ -9,7 +9,7 @@ use super::{Shown, search::of_cluster};
 use crate::{
     address::of_search,
     layout::{Live, problem, warnings},
-    other_words::{Explanation, OtherWords, explained, raw},
+    other_words::{OtherWords, ShownExplanation, explained, raw},
     parameters::Parameters,
     query::{Accept, QueryAnswer, QueryApi, ask},
     tables::ShownTable,
@@ -59,7 +59,7 @@ pub(crate) async fn fleet(api: &dyn QueryApi, parameters: &Parameters) -> Shown 
 }
 
 /// OpenSearch knows nothing of clusters and registries but their objects.
-fn in_other_words(open_search: Explanation) -> OtherWords {
+fn in_other_words(open_search: ShownExplanation) -> OtherWords {
     OtherWords {
         kubectl: format!(
             "{}\n{}\nkubectl get resourceregistries -o yaml",

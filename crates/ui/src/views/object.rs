@@ -16,7 +16,7 @@ use crate::{
     address::{ObjectAddress, encoded, of_search},
     graph::{GraphNode, picture},
     layout::{Live, health, problem, warnings},
-    other_words::{Explanation, OtherWords, explained, get_command, raw},
+    other_words::{OtherWords, ShownExplanation, explained, get_command, raw},
     parameters::{Parameters, not_older_than},
     query::{Accept, QueryAnswer, QueryApi, ask},
     response::{ROOT, secured},
@@ -106,7 +106,7 @@ fn events_path(address: &ObjectAddress, uid: &str) -> String {
     )
 }
 
-fn in_other_words(address: &ObjectAddress, open_search: Explanation) -> OtherWords {
+fn in_other_words(address: &ObjectAddress, open_search: ShownExplanation) -> OtherWords {
     OtherWords {
         kubectl: raw(&address.query()),
         fleetdex: get_command(address),

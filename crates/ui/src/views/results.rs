@@ -1,6 +1,6 @@
 //! A Table of objects as HTML.
 
-use fleetdex_query_api::answer::Column;
+use fleetdex_query_api::answer::TableColumn;
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -24,8 +24,8 @@ pub(super) struct ResultRow {
 }
 
 /// Objects with the columns of the server.
-pub(super) fn table(caption: &str, columns: &[Column], rows: &[ResultRow]) -> Markup {
-    let shown: Vec<(usize, &Column)> = columns
+pub(super) fn table(caption: &str, columns: &[TableColumn], rows: &[ResultRow]) -> Markup {
+    let shown: Vec<(usize, &TableColumn)> = columns
         .iter()
         .enumerate()
         .filter(|(_, column)| column.priority == 0 || ALSO_SHOWN.contains(&&*column.name))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fleetdex_core::model::ClusterName;
-use fleetdex_query_api::answer::{Column, FacetCounts};
+use fleetdex_query_api::answer::{FacetCounts, TableColumn};
 use fleetdex_search::{Condition, MAX_BYTES, MAX_TERMS, Search, parse};
 use maud::{Markup, html};
 
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     address::{NativePath, ObjectAddress, encoded, of_search},
     layout::{Live, problem, warnings},
-    other_words::{Explanation, OtherWords, explained, quoted, raw},
+    other_words::{OtherWords, ShownExplanation, explained, quoted, raw},
     parameters::{Parameters, not_older_than},
     query::{Accept, Answered, QueryAnswer, QueryApi, ask},
     response::ROOT,
@@ -114,7 +114,7 @@ fn page_path(question: &str, next: &str) -> String {
     format!("{question}&limit={LIMIT}&facets={facets}{start}")
 }
 
-fn in_other_words(text: &str, question: &str, open_search: Explanation) -> OtherWords {
+fn in_other_words(text: &str, question: &str, open_search: ShownExplanation) -> OtherWords {
     OtherWords {
         kubectl: raw(question),
         fleetdex: format!("fleetdex search -- {}", quoted(text)),
@@ -241,7 +241,7 @@ fn rows(found: &ShownTable, of_one_kind: Option<ShownTable>) -> Markup {
 }
 
 /// A Table of one kind has no column of namespaces: clients add it, as kubectl does.
-fn with_namespaces(mut columns: Vec<Column>, mut rows: Vec<ResultRow>) -> Markup {
+fn with_namespaces(mut columns: Vec<TableColumn>, mut rows: Vec<ResultRow>) -> Markup {
     let namespace_of = |row: &ResultRow| {
         metadata(&row.row)
             .map_or("", |metadata| &metadata.namespace)
@@ -252,9 +252,9 @@ fn with_namespaces(mut columns: Vec<Column>, mut rows: Vec<ResultRow>) -> Markup
         let name = "Namespace".to_owned();
         columns.insert(
             after_cluster,
-            Column {
+            TableColumn {
                 name,
-                ..Column::default()
+                ..TableColumn::default()
             },
         );
         for row in &mut rows {

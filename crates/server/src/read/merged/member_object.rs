@@ -10,7 +10,7 @@ use fleetdex_interpreter::{Request, Response, request::AggregatedStatusItem};
 use serde_json::Value;
 
 use crate::read::{
-    across_kinds::FoundObject,
+    across_kinds::FromHit,
     interpretation::{InterpretationError, RequestInterpreter},
     object_summary::ObjectSummary,
 };
@@ -31,7 +31,7 @@ pub(super) struct MemberReport {
     pub(super) unknown: Vec<(&'static str, String)>,
 }
 
-impl FoundObject for MemberObject {
+impl FromHit for MemberObject {
     fn of(resource: &ResourceName, kind: &Gvk, hit: &Hit) -> Self {
         Self {
             summary: ObjectSummary::of(resource, kind, hit),

@@ -11,7 +11,7 @@ use fleetdex_core::{
 };
 use fleetdex_interpreter::relations::{SelectorEdge, references, selector_edge};
 
-use crate::read::{across_kinds::FoundObject, object_summary::ObjectSummary};
+use crate::read::{across_kinds::FromHit, object_summary::ObjectSummary};
 
 /// The relation of an object to its owner.
 pub(super) const OWNED_BY: &str = "ownedBy";
@@ -66,7 +66,7 @@ pub(super) struct LabelSelection {
     pub(super) relation: String,
 }
 
-impl FoundObject for RelationNode {
+impl FromHit for RelationNode {
     fn of(resource: &ResourceName, kind: &Gvk, hit: &Hit) -> Self {
         let summary = ObjectSummary::of(resource, kind, hit);
         let api_version = summary.kind.api_version();

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     api_error::ApiError,
     read::{
-        across_kinds::{FoundObjects, concurrently, in_order},
+        across_kinds::{FoundHits, concurrently, in_order},
         query_plan::PAGE,
     },
 };
@@ -188,7 +188,7 @@ async fn selecting(
     let searches = queries
         .iter()
         .map(|(resource, request)| kinds.objects_of(resource, request, PAGE).boxed());
-    let mut results: Vec<FoundObjects<RelationNode>> = concurrently(searches.collect()).await?;
+    let mut results: Vec<FoundHits<RelationNode>> = concurrently(searches.collect()).await?;
     for (result, (resource, _)) in results.iter_mut().zip(&queries) {
         // The page has objects that select others, too: the result itself may have room.
         if std::mem::take(&mut result.has_more) {
@@ -266,7 +266,7 @@ impl<'n> SelectableObjects<'n> {
 /// memory. `used`: see [`add_users`].
 async fn add_found<'n>(
     search: &mut RelationSearch<'_, '_>,
-    searches: Vec<BoxFuture<'_, Result<FoundObjects<RelationNode>, ApiError>>>,
+    searches: Vec<BoxFuture<'_, Result<FoundHits<RelationNode>, ApiError>>>,
     depth: usize,
     mut used: impl FnMut(&RelationNode) -> Option<(&'n RelationNode, String)>,
 ) -> Result<Vec<RelationNode>, ApiError> {
@@ -285,7 +285,7 @@ async fn add_found<'n>(
 /// Returns those that are new.
 fn add_users<'n>(
     search: &mut RelationSearch<'_, '_>,
-    result: FoundObjects<RelationNode>,
+    result: FoundHits<RelationNode>,
     depth: usize,
     mut used: impl FnMut(&RelationNode) -> Option<(&'n RelationNode, String)>,
 ) -> Vec<RelationNode> {

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     api_error::ApiError,
     read::{
-        across_kinds::{AcrossKinds, FoundObjects, concurrently},
+        across_kinds::{AcrossKinds, FoundHits, concurrently},
         query_plan::{PAGE, truncated},
     },
 };
@@ -139,7 +139,7 @@ async fn find_named(
     kinds: &AcrossKinds<'_>,
     resource: &ResourceName,
     wanted: &NamedUses<'_>,
-) -> Result<FoundObjects<RelationNode>, ApiError> {
+) -> Result<FoundHits<RelationNode>, ApiError> {
     let request = ListRequest {
         clusters: distinct(wanted.keys().map(|key| &key.cluster)),
         namespaces: namespaces(wanted.keys().map(|key| key.namespace.as_str())),
@@ -153,7 +153,7 @@ async fn find_named(
 fn add_missing(
     search: &mut RelationSearch<'_, '_>,
     wanted: &NamedUses<'_>,
-    result: &FoundObjects<RelationNode>,
+    result: &FoundHits<RelationNode>,
     depth: usize,
 ) {
     let existing: BTreeSet<&RelationKey> = result.objects.iter().map(|node| &node.key).collect();
@@ -218,9 +218,9 @@ async fn find_selected(
     selection: &LabelSelection,
     namespace: &str,
     limit: usize,
-) -> Result<FoundObjects<RelationNode>, ApiError> {
+) -> Result<FoundHits<RelationNode>, ApiError> {
     let Some(resource) = kinds.resource_of(&selection.group, &selection.kind) else {
-        return Ok(FoundObjects::default());
+        return Ok(FoundHits::default());
     };
     let request = ListRequest {
         clusters: vec![node.key.cluster.clone()],

@@ -13,7 +13,7 @@ use crate::{
     document::StoredDocument,
     memory::{
         order::Entry,
-        table::{SelectedDocuments, Table},
+        table::{DocumentTable, SelectedDocuments},
         table_selection::TableSelection,
     },
     query_filter::Filter,
@@ -41,7 +41,7 @@ impl StoredRevisions {
         &self,
         query: &Query,
         filter: &Filter,
-        mut each: impl FnMut(&Table, &TableSelection<'_>),
+        mut each: impl FnMut(&DocumentTable, &TableSelection<'_>),
     ) {
         let mut terms = None;
         let is_requested =

@@ -8,18 +8,18 @@ use fleetdex_core::{
 };
 
 /// What is kept of an object that a search has found.
-pub trait FoundObject: Sized + Send {
+pub trait FromHit: Sized + Send {
     /// Reads it. `kind` is that of the resource, in its best version.
     fn of(resource: &ResourceName, kind: &Gvk, hit: &Hit) -> Self;
 }
 
 /// Nothing is kept: only their number counts.
-impl FoundObject for () {
+impl FromHit for () {
     fn of(_: &ResourceName, _: &Gvk, _: &Hit) -> Self {}
 }
 
 /// Objects of one resource, or of several.
-pub struct FoundObjects<T> {
+pub struct FoundHits<T> {
     /// The objects.
     pub objects: Vec<T>,
     /// Whether there are more.
@@ -30,7 +30,7 @@ pub struct FoundObjects<T> {
     pub(super) searched: Option<(ResourceName, Permitted)>,
 }
 
-impl<T> Default for FoundObjects<T> {
+impl<T> Default for FoundHits<T> {
     fn default() -> Self {
         Self {
             objects: Vec::new(),
@@ -41,7 +41,7 @@ impl<T> Default for FoundObjects<T> {
     }
 }
 
-impl<T> FoundObjects<T> {
+impl<T> FoundHits<T> {
     /// Adds what was found elsewhere.
     pub fn extend(&mut self, other: Self) {
         self.objects.extend(other.objects);

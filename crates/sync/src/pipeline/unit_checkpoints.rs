@@ -23,7 +23,7 @@ const CHECKPOINT_READS: usize = 8;
 type LoadedCheckpoints = Mutex<BTreeMap<ClusterName, Option<Checkpoints>>>;
 
 /// Saves and loads checkpoints.
-pub struct CheckpointStore {
+pub struct UnitCheckpoints {
     /// The checkpoints of the clusters with an open index revision.
     pub tracker: CheckpointTracker,
     store: Arc<PipelineStore>,
@@ -36,7 +36,7 @@ pub struct CheckpointStore {
     changed: Arc<Notify>,
 }
 
-impl CheckpointStore {
+impl UnitCheckpoints {
     pub(super) fn new(store: Arc<PipelineStore>, changed: Arc<Notify>) -> Self {
         Self {
             tracker: CheckpointTracker::default(),
