@@ -1,5 +1,5 @@
-//! Watch line → bulk line: what one core can do per second, on pods as an apiserver sends them (5 kB with managed fields), without and with the rules
-//! that say what objects mean.
+//! Watch line → bulk line: what one core can do per second, on pods as an apiserver sends them (5
+//! kB with managed fields), without and with the rules that say what objects mean.
 
 use std::sync::Arc;
 

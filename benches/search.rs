@@ -1,4 +1,5 @@
-//! A search of the embedded store over 200,000 pods of four clusters: 50 objects, the best matches first, and counts.
+//! A search of the embedded store over 200,000 pods of four clusters: 50 objects, the best matches
+//! first, and counts.
 
 use std::{hint::black_box, sync::LazyLock};
 

@@ -1,12 +1,14 @@
-//! An operator on many clusters, in a hundred lines: every node of every member gets the label `example.com/fleet` with the
-//! name that its cluster has in the fleet, and gets it back when somebody takes it away.
+//! An operator on many clusters, in a hundred lines: every node of every member gets the label
+//! `example.com/fleet` with the name that its cluster has in the fleet, and gets it back when
+//! somebody takes it away.
 //!
 //! ```sh
 //! cargo run --example label_nodes -- --kubeconfig members.kubeconfig
 //! ```
 //!
-//! The members are the contexts of a kubeconfig. Clusters that are down, and those whose credentials are renewed, need no
-//! code here: [`ClusterCache`] tells when one is connected, and its watches come back by themselves.
+//! The members are the contexts of a kubeconfig. Clusters that are down, and those whose
+//! credentials are renewed, need no code here: [`ClusterCache`] tells when one is connected, and
+//! its watches come back by themselves.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -72,7 +74,8 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Watches the nodes of a cluster that is connected. The watch is registered once, however often this happens.
+/// Watches the nodes of a cluster that is connected. The watch is registered once, however often
+/// this happens.
 fn observe(cache: &ClusterCache, queue: &WorkQueue, event: &ClusterEvent) -> anyhow::Result<()> {
     let cluster = &event.cluster;
     tracing::info!(%cluster, reasons = ?event.reasons, "event");

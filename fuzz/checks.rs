@@ -1,4 +1,5 @@
-//! What has to hold for any bytes that a client, a member, a webhook or an author of scripts may send. Run by the fuzz targets, and over their corpora by `tests/pure/fuzz_corpus.rs`.
+//! What has to hold for any bytes that a client, a member, a webhook or an author of scripts may
+//! send. Run by the fuzz targets, and over their corpora by `tests/pure/fuzz_corpus.rs`.
 
 #![allow(clippy::panic, reason = "a fuzz target fails by a panic")]
 
@@ -57,7 +58,8 @@ fn build(query: &Query) {
     }
 }
 
-/// A selector is refused, or printed so that it reads the same; and what it asks can be put to OpenSearch or is refused.
+/// A selector is refused, or printed so that it reads the same; and what it asks can be put to
+/// OpenSearch or is refused.
 pub fn selectors(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
         return;
@@ -100,8 +102,8 @@ pub fn request(bytes: &[u8]) {
 /// Now, for tokens that nothing else depends on.
 const NOW: i64 = 1_800_000_000;
 
-/// Nobody forges a continue token: neither by what the bytes are, nor by what they change in a genuine one; and one that is genuine continues as it
-/// was made, for nobody else.
+/// Nobody forges a continue token: neither by what the bytes are, nor by what they change in a
+/// genuine one; and one that is genuine continues as it was made, for nobody else.
 pub fn continue_token(bytes: &[u8]) {
     thread_local!(static KEYS: SealingKeys = SealingKeys::default());
     KEYS.with(|keys| forge(keys, bytes));
@@ -182,7 +184,8 @@ fn forge(keys: &SealingKeys, bytes: &[u8]) {
     }
 }
 
-/// The scanner of objects accepts what `serde_json` accepts, and nothing else, and reads the same values of it.
+/// The scanner of objects accepts what `serde_json` accepts, and nothing else, and reads the same
+/// values of it.
 pub fn json_scanner(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
         return;
@@ -202,7 +205,8 @@ pub fn json_scanner(bytes: &[u8]) {
         text.trim_matches([' ', '\t', '\n', '\r']),
         "{text:?}"
     );
-    // A `Value` has no surrogate without its pair, no number out of range, and no more than 127 levels.
+    // A `Value` has no surrogate without its pair, no number out of range, and no more than 127
+    // levels.
     if let Ok(known) = serde_json::from_str::<Value>(text)
         && !is_deep(&known, 100)
     {
@@ -220,8 +224,9 @@ fn is_deep(value: &Value, levels: usize) -> bool {
     levels == 0 || children.any(|child| is_deep(child, levels - 1))
 }
 
-/// What a member sends, as a list page, as the lines of a watch and as an object, becomes a bulk request of which each line is JSON, each
-/// action names the write alias of this cluster, and each document is one of this cluster.
+/// What a member sends, as a list page, as the lines of a watch and as an object, becomes a bulk
+/// request of which each line is JSON, each action names the write alias of this cluster, and each
+/// document is one of this cluster.
 pub fn bulk_lines(bytes: &[u8]) {
     let Ok(cluster) = "member1".parse::<ClusterName>() else {
         return;
@@ -369,8 +374,8 @@ pub fn quantities(bytes: &[u8]) {
     }
 }
 
-/// What a webhook answers is refused, or a result; a patch leaves an object that is not larger than the bound allows. What a webhook is asked
-/// is refused, or a request that can be sent on.
+/// What a webhook answers is refused, or a result; a patch leaves an object that is not larger than
+/// the bound allows. What a webhook is asked is refused, or a request that can be sent on.
 pub fn reviews(bytes: &[u8]) {
     let object = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"replicas": 1, "list": [1, [2]]}});
     let requests = [
@@ -414,7 +419,8 @@ pub fn scripts(bytes: &[u8]) {
     }
 }
 
-/// A key of Argo CD's `ConfigMap`, and after a line break its value, are refused or read; so is the text as a file.
+/// A key of Argo CD's `ConfigMap`, and after a line break its value, are refused or read; so is the
+/// text as a file.
 pub fn argocd_keys(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
         return;
@@ -444,7 +450,8 @@ impl Vocabulary for Echo {
     }
 }
 
-/// A search is refused at a position, or printed so that it reads the same; with a finished completion it is still one.
+/// A search is refused at a position, or printed so that it reads the same; with a finished
+/// completion it is still one.
 pub fn search_grammar(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
         return;

@@ -1,6 +1,8 @@
-//! `fleetdex doctor`: checks what an installation depends on, and says what to do about each problem.
+//! `fleetdex doctor`: checks what an installation depends on, and says what to do about each
+//! problem.
 //!
-//! It connects as the operator does, with the same flags and environment variables, and changes nothing.
+//! It connects as the operator does, with the same flags and environment variables, and changes
+//! nothing.
 
 mod cluster_settings;
 mod control_plane;

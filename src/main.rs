@@ -14,8 +14,8 @@ use fleetdex_interpreter_workbench as interpret;
 use fleetdex_migrate as migrate;
 use fleetdex_telemetry::log::{self, LogArgs};
 
-/// Objects are parsed and encoded a fifth faster than with the allocator of glibc, and memory is given back after a first sync:
-/// `docs/adr/0014-allocator.md`.
+/// Objects are parsed and encoded a fifth faster than with the allocator of glibc, and memory is
+/// given back after a first sync: `docs/adr/0014-allocator.md`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -66,7 +66,8 @@ enum Command {
     Doctor(Box<doctor::DoctorArgs>),
     /// Print the OpenSearch request that answers a query
     Explain(cli::explain::ExplainArgs),
-    /// Say what an object means: its health, replicas, status or dependencies, by rules, scripts and webhooks
+    /// Say what an object means: its health, replicas, status or dependencies, by rules, scripts
+    /// and webhooks
     Interpret(Box<interpret::InterpretArgs>),
     /// Open the web page
     Ui(cli::ui::UiArgs),

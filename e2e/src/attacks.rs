@@ -1,7 +1,7 @@
 //! Attacks that must not stop the operator: each by itself, and all at once, with limited memory.
 //!
-//! An [`Attack`] is data: objects that hostile members have, and requests of many users. [`all`] has
-//! those of the second security review and others of their kinds; a test runs them briefly, and
+//! An [`Attack`] is data: objects that hostile members have, and requests of many users. [`all`]
+//! has those of the second security review and others of their kinds; a test runs them briefly, and
 //! `e2e attacks` as long as one likes, against any build (`FLEETDEX_BIN`).
 
 mod attack;

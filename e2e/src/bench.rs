@@ -153,8 +153,8 @@ impl BenchArgs {
 }
 
 /// Runs the benchmark, prints what it measures beside the run before and the baseline, and writes
-/// `target/bench/results.json` (`partial.json` if not all of it ran). Fails if a ratio is worse than
-/// the noise of the baseline explains.
+/// `target/bench/results.json` (`partial.json` if not all of it ran). Fails if a ratio is worse
+/// than the noise of the baseline explains.
 pub async fn run(arguments: BenchArgs) -> Result<()> {
     let folder = target_folder()?.join("bench");
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;

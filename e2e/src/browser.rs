@@ -66,7 +66,8 @@ pub struct Cookie {
 pub struct ConsoleMessage {
     /// `SEVERE`, `WARNING`, `INFO` or `DEBUG`.
     pub level: String,
-    /// `security` for a violated content security policy, `network`, `javascript`, `console-api`, ….
+    /// `security` for a violated content security policy, `network`, `javascript`, `console-api`,
+    /// ….
     pub source: String,
     /// Where, and what.
     pub text: String,

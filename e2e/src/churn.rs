@@ -1,6 +1,8 @@
-//! Writes that go on whatever happens to the server: objects are created, changed and deleted at a steady rate.
+//! Writes that go on whatever happens to the server: objects are created, changed and deleted at a
+//! steady rate.
 //!
-//! What is lost on the way is lost: the truth is what the API server holds in the end, which the [`oracle`](crate::oracle) asks.
+//! What is lost on the way is lost: the truth is what the API server holds in the end, which the
+//! [`oracle`](crate::oracle) asks.
 
 use std::{
     collections::BTreeSet,

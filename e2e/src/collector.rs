@@ -1,5 +1,5 @@
-//! A collector of traces in this process: it receives OTLP over HTTP, as the OpenTelemetry Collector
-//! does, decodes it with the generated messages, and keeps the spans.
+//! A collector of traces in this process: it receives OTLP over HTTP, as the OpenTelemetry
+//! Collector does, decodes it with the generated messages, and keeps the spans.
 
 use std::sync::{
     Arc,

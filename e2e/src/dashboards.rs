@@ -1,5 +1,5 @@
-//! What OpenSearch Dashboards asks OpenSearch for its saved objects: the requests of saved searches,
-//! visualizations and controls, from an export file.
+//! What OpenSearch Dashboards asks OpenSearch for its saved objects: the requests of saved
+//! searches, visualizations and controls, from an export file.
 //!
 //! Written from what the code of Dashboards 2.19.2 makes of queries (DQL) and aggregations, and
 //! independent of the code that makes the objects.

@@ -1,7 +1,8 @@
 //! The commands of the documentation, with the output that it shows.
 //!
-//! A `console` block has commands after `$ `, each followed by its output; a `sh` block has commands only. In an output, `…` stands for any
-//! text, and a line of it for any lines. What differs from run to run is compared by its form: ages, times, versions, addresses and UIDs.
+//! A `console` block has commands after `$ `, each followed by its output; a `sh` block has
+//! commands only. In an output, `…` stands for any text, and a line of it for any lines. What
+//! differs from run to run is compared by its form: ages, times, versions, addresses and UIDs.
 
 use std::{
     fmt::Write as _,
@@ -33,7 +34,8 @@ pub fn commands_of(page: &str) -> Result<Vec<DocumentedCommand>> {
     Ok(parse(page, &text))
 }
 
-/// Replaces the outputs of a page by those of a run; `outputs` are those of [`commands_of`], in their order.
+/// Replaces the outputs of a page by those of a run; `outputs` are those of [`commands_of`], in
+/// their order.
 pub fn write_outputs(page: &str, outputs: &[Option<String>]) -> Result<()> {
     let path = repository().join(page);
     let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;

@@ -1,4 +1,5 @@
-//! The image, made without an engine: static programs by cargo-zigbuild, and the last stage of the Dockerfile by buildah.
+//! The image, made without an engine: static programs by cargo-zigbuild, and the last stage of the
+//! Dockerfile by buildah.
 
 mod archive;
 mod container;
@@ -155,7 +156,8 @@ impl Build<'_> {
         succeed(root.arg(stripped).arg(target).arg(stage))
     }
 
-    /// Makes one image of all architectures, as an archive that `skopeo copy oci-archive:…` and `podman load` read.
+    /// Makes one image of all architectures, as an archive that `skopeo copy oci-archive:…` and
+    /// `podman load` read.
     fn assemble(&self, architectures: &[Architecture]) -> Result<PathBuf> {
         let program = Part::Buildah.ensure()?;
         let storage = self.folder.join("storage");
@@ -213,13 +215,15 @@ impl Build<'_> {
         Ok(archive)
     }
 
-    /// Writes the bill of materials: the crates of the program, with versions, checksums and licences.
+    /// Writes the bill of materials: the crates of the program, with versions, checksums and
+    /// licences.
     fn list_components(&self) -> Result<PathBuf> {
         let mut cyclonedx = in_repository(Part::CargoCyclonedx.ensure()?);
         cyclonedx.args(["cyclonedx", "--format", "json", "--describe", "binaries"]);
         cyclonedx.args(["--no-build-deps", "--target", Architecture::Amd64.target()]);
         succeed(&mut cyclonedx)?;
-        // It lists the programs of all packages, each beside its package; .gitignore has the others.
+        // It lists the programs of all packages, each beside its package; .gitignore has the
+        // others.
         let written = repository().join("fleetdex_bin.cdx.json");
         let components = self.package.join("fleetdex.cdx.json");
         fs::rename(&written, &components)
@@ -284,8 +288,8 @@ fn commit(format: &str) -> Result<String> {
     printed(git.args(["log", "-1", &format!("--format={format}")]))
 }
 
-/// Removes symbols and debug information, with the tool of the Rust toolchain: Zig's linker leaves them in the program, and `strip` of the
-/// machine knows no other processor.
+/// Removes symbols and debug information, with the tool of the Rust toolchain: Zig's linker leaves
+/// them in the program, and `strip` of the machine knows no other processor.
 fn strip(program: &Path, stripped: &Path) -> Result<()> {
     let mut rustc = in_repository("rustc");
     let libraries = Path::new(&printed(rustc.args(["--print", "sysroot"]))?).join("lib");

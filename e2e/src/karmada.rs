@@ -1,6 +1,8 @@
-//! Karmada's part of a control plane: its `APIServices`, one of its CRDs, and the servers behind them.
+//! Karmada's part of a control plane: its `APIServices`, one of its CRDs, and the servers behind
+//! them.
 //!
-//! Clusters are served by a simulated API server; registries by the same, or by a real karmada-search.
+//! Clusters are served by a simulated API server; registries by the same, or by a real
+//! karmada-search.
 
 use std::{sync::Arc, time::Duration};
 
@@ -271,7 +273,8 @@ async fn register(
         .map(drop)
 }
 
-/// Creates one of Karmada's CRDs, as its generator writes them, and returns it when it is established.
+/// Creates one of Karmada's CRDs, as its generator writes them, and returns it when it is
+/// established.
 pub async fn install_customizations(hub: &Objects) -> Result<Value> {
     let customizations = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -1,9 +1,10 @@
 //! Real parts for Fleetdex: gets, starts and stops kube-apiservers, etcd and OpenSearch, and drives
 //! them in tests, in the demo and in benchmarks.
 //!
-//! Nothing here pretends to be a server, but for clusters and registries of Karmada in [`karmada`]. [`parts`] builds the real ones from source (or unpacks the
-//! official ones) once, [`fleet`] runs them on loopback and promises that none of them outlives the
-//! process that started it, and [`browser`] shows pages to tests.
+//! Nothing here pretends to be a server, but for clusters and registries of Karmada in [`karmada`].
+//! [`parts`] builds the real ones from source (or unpacks the official ones) once, [`fleet`] runs
+//! them on loopback and promises that none of them outlives the process that started it, and
+//! [`browser`] shows pages to tests.
 
 pub mod attacks;
 pub mod bench;

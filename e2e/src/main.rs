@@ -66,10 +66,11 @@ enum Task {
     /// Steady writes and random faults for a while, then the oracle; writes
     /// target/soak/results.json.
     Soak(soak::SoakArgs),
-    /// Attack an operator under a limit of memory, in one way after the other and in all at once; fails
-    /// if it ends, or is slow for others.
+    /// Attack an operator under a limit of memory, in one way after the other and in all at once;
+    /// fails if it ends, or is slow for others.
     Attacks(attacks::AttackArgs),
-    /// Make the image without an engine: target/package/fleetdex-image.tar, and fleetdex.cdx.json, the list of its components.
+    /// Make the image without an engine: target/package/fleetdex-image.tar, and fleetdex.cdx.json,
+    /// the list of its components.
     Image(image::ImageArgs),
     /// Stop the fleet that a state file describes.
     Down {

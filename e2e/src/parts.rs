@@ -1,8 +1,8 @@
-//! The real programs: found in a cache outside the checkout, or built there. Chromium is found on this
-//! machine, or installed.
+//! The real programs: found in a cache outside the checkout, or built there. Chromium is found on
+//! this machine, or installed.
 //!
-//! A part in the cache is complete exactly when its folder exists: it is made in a temporary folder beside it
-//! and renamed. A lock file keeps two processes from building the same part at once.
+//! A part in the cache is complete exactly when its folder exists: it is made in a temporary folder
+//! beside it and renamed. A lock file keeps two processes from building the same part at once.
 
 mod chromium;
 pub(crate) mod command;
@@ -132,8 +132,8 @@ impl Part {
         }
     }
 
-    /// The version that is pinned here and in `parts/*/go.mod`; for what is installed from packages, which
-    /// have one version at a time, that it is the system's.
+    /// The version that is pinned here and in `parts/*/go.mod`; for what is installed from
+    /// packages, which have one version at a time, that it is the system's.
     fn version(self) -> &'static str {
         match self {
             Self::KubeApiserver | Self::Kubectl => KUBERNETES_VERSION,
@@ -444,7 +444,8 @@ fn go_build(module: &str, package: &str, link_flags: &str, folder: &Path) -> Res
             "build",
             "-trimpath",
             "-mod=readonly",
-            // Of Prometheus: leaves out service discovery, which is most of it. Others know no such tag.
+            // Of Prometheus: leaves out service discovery, which is most of it. Others know no such
+            // tag.
             "-tags=remove_all_sd",
             "-ldflags",
             link_flags,
@@ -485,7 +486,8 @@ fn cargo_install(package: &str, version: &str, folder: &Path) -> Result<PathBuf>
     Ok(root.join("bin").join(package))
 }
 
-/// cargo-zigbuild and Zig as the package index of Python has them: built, and with all that Zig needs.
+/// cargo-zigbuild and Zig as the package index of Python has them: built, and with all that Zig
+/// needs.
 fn pip_install(folder: &Path) -> Result<PathBuf> {
     let needs = "Python 3 with pip (Debian: apt-get install python3-pip)";
     let installed = folder.join("installed");

@@ -45,7 +45,8 @@ pub enum Fault {
     Delay(Duration),
     /// A connection is reset after this many response bytes since the fault began.
     ResetAfter(u64),
-    /// Responses are held once this many bytes of them have passed since the fault began, over all connections, until the fault is over.
+    /// Responses are held once this many bytes of them have passed since the fault began, over all
+    /// connections, until the fault is over.
     HoldAfter(u64),
 }
 

@@ -1,6 +1,6 @@
-//! What thousands of clusters cost: memory and processor time of `fleetdex run` for each cluster and
-//! each watch, the first sync, a quiet time, a rolling restart, the death of a replica, a list by
-//! label over all clusters, and the writes of the registry's status.
+//! What thousands of clusters cost: memory and processor time of `fleetdex run` for each cluster
+//! and each watch, the first sync, a quiet time, a rolling restart, the death of a replica, a list
+//! by label over all clusters, and the writes of the registry's status.
 //!
 //! Fleetdex and the control plane are real. The members and the store are simulated, each in a
 //! process of its own, so that what they use is not counted. Every size starts anew. Processor

@@ -1,5 +1,6 @@
-//! Churn: which write an object gets next, and how many writes there were. The simulated API server churns its pods
-//! ([`crate::apiserver::Churn`]), the end-to-end tests churn objects of real servers.
+//! Churn: which write an object gets next, and how many writes there were. The simulated API server
+//! churns its pods ([`crate::apiserver::Churn`]), the end-to-end tests churn objects of real
+//! servers.
 
 use serde::Serialize;
 
@@ -26,7 +27,8 @@ pub struct Writes {
 }
 
 impl Action {
-    /// Creates an object that does not exist, and deletes or changes one that does; `is_deletion` is called for the latter.
+    /// Creates an object that does not exist, and deletes or changes one that does; `is_deletion`
+    /// is called for the latter.
     pub fn next(exists: bool, is_deletion: impl FnOnce() -> bool) -> Self {
         match exists {
             false => Self::Create,

@@ -1,8 +1,10 @@
 //! Generated pods: as large, as diverse and as hard to compress as those of busy clusters.
 //!
-//! A pod is about 5 kB of JSON, of which more than 600 bytes are random: checksums, tokens, image digests, container IDs. It depends on
-//! four numbers alone, so that a server with a million pods stores none of them. The simulated API server serves them
-//! ([`Pod::write_metadata`], [`Pod::write_rest`]), and load tests create them on real ones ([`Pod::manifest`], [`Pod::status`]).
+//! A pod is about 5 kB of JSON, of which more than 600 bytes are random: checksums, tokens, image
+//! digests, container IDs. It depends on four numbers alone, so that a server with a million pods
+//! stores none of them. The simulated API server serves them ([`Pod::write_metadata`],
+//! [`Pod::write_rest`]), and load tests create them on real ones ([`Pod::manifest`],
+//! [`Pod::status`]).
 
 use std::sync::LazyLock;
 
@@ -158,7 +160,8 @@ impl Pod {
         }
     }
 
-    /// The pod as a controller creates it in a namespace: without status and without what API servers and their admission add.
+    /// The pod as a controller creates it in a namespace: without status and without what API
+    /// servers and their admission add.
     pub fn manifest(self, namespace: &str) -> Value {
         let mut metadata = self.object(metadata_template(), 2);
         metadata.retain(|member, _| !SET_BY_SERVERS.contains(&member.as_str()));
@@ -173,8 +176,8 @@ impl Pod {
         json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
     }
 
-    /// The status as a kubelet reports it: nine of ten pods run. It has one condition: the managed fields of a real API server are
-    /// longer than those here, and the pod is to be as large there.
+    /// The status as a kubelet reports it: nine of ten pods run. It has one condition: the managed
+    /// fields of a real API server are longer than those here, and the pod is to be as large there.
     pub fn status(self) -> Value {
         let mut status = self.object(status_template(), self.status_part());
         if let Some(Value::Array(conditions)) = status.get_mut("conditions") {

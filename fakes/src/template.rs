@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-/// The text of a JSON value with holes, written `<hole>` in its strings, or `"<<hole>>"` where the value is no string.
+/// The text of a JSON value with holes, written `<hole>` in its strings, or `"<<hole>>"` where the
+/// value is no string.
 pub(crate) struct Template<H> {
     /// Texts, each with the hole that follows it.
     parts: Vec<(String, H)>,

@@ -239,9 +239,9 @@ impl World {
         }
     }
 
-    /// Replaces every object by another one of its name, and restarts the API servers before a watch
-    /// shows that. No watch can resume then, so lists find the new objects beside the documents of
-    /// the former ones. Later writes would hide what an informer has lost.
+    /// Replaces every object by another one of its name, and restarts the API servers before a
+    /// watch shows that. No watch can resume then, so lists find the new objects beside the
+    /// documents of the former ones. Later writes would hide what an informer has lost.
     fn replace_objects(&mut self) -> anyhow::Result<()> {
         let refused = |status: apiserver::Status| anyhow::anyhow!("{status:?}");
         for server in self.servers.values() {
@@ -276,7 +276,8 @@ impl World {
         self.store.inject(fault, span);
     }
 
-    /// Stops or kills a replica while writes continue, or starts another one; or moves the registry.
+    /// Stops or kills a replica while writes continue, or starts another one; or moves the
+    /// registry.
     async fn disrupt_replicas(&mut self, conditions: Conditions) -> anyhow::Result<Event> {
         if conditions.with_moves && self.random.random_ratio(1, 2) {
             self.moves += 1;

@@ -256,8 +256,8 @@ fn random_disruption(random: &mut rand::rngs::StdRng) -> Disruption {
     }
 }
 
-/// Faults of the interpreter webhook and changes of rules, with their steps. They have a generator of
-/// their own, so that the other disruptions of a seed stay the same.
+/// Faults of the interpreter webhook and changes of rules, with their steps. They have a generator
+/// of their own, so that the other disruptions of a seed stay the same.
 fn interpreter_disruptions(seed: u64, steps: usize) -> Vec<(usize, Disruption)> {
     let mut random = <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(seed.rotate_left(7));
     let disruption = |random: &mut rand::rngs::StdRng| {

@@ -449,9 +449,9 @@ impl World {
         }
         self.store.heal();
         self.interpreter.heal();
-        // Of two operators that know nothing of each other, the document of one replaces that of the
-        // other at the same version, even if only the other one has the answer of a webhook. A start
-        // asks again; without webhooks the survivor has to do without it.
+        // Of two operators that know nothing of each other, the document of one replaces that of
+        // the other at the same version, even if only the other one has the answer of a webhook. A
+        // start asks again; without webhooks the survivor has to do without it.
         let left = usize::from(!(self.had_two_operators && self.rules.ask_webhooks()));
         while self.operators.len() > left {
             self.operators.remove(0).kill().await;

@@ -1,4 +1,5 @@
-//! Checks of the members: connection, clock, certificate, and the right to list and watch what registries select.
+//! Checks of the members: connection, clock, certificate, and the right to list and watch what
+//! registries select.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Checks of the stores in OpenSearch: login, version, clock, mapping, shards, disks, blocks and contexts.
+//! Checks of the stores in OpenSearch: login, version, clock, mapping, shards, disks, blocks and
+//! contexts.
 
 use std::collections::BTreeMap;
 

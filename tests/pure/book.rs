@@ -142,7 +142,8 @@ fn every_link_leads_to_a_file_and_a_heading() {
     }
 }
 
-/// Words of the longest way to a first answer. Who installs reads this page, and the others when they need them.
+/// Words of the longest way to a first answer. Who installs reads this page, and the others when
+/// they need them.
 const INSTALL_WORDS: usize = 1_500;
 
 #[test]

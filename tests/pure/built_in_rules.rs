@@ -1,9 +1,10 @@
-//! Documents remember the version of the built-in rules, so that those that other rules made are written again. This test fails when a rule
-//! changes and its version does not.
+//! Documents remember the version of the built-in rules, so that those that other rules made are
+//! written again. This test fails when a rule changes and its version does not.
 //!
-//! It compares the files that have the rules, without white space, lines of comments and tests. A digest of what the rules say
-//! of some objects would not notice a change in a branch that none of these objects reaches, and the documents of other objects
-//! would stay wrong. The price is that a change of the code without one of its results also has to be noted, with one command.
+//! It compares the files that have the rules, without white space, lines of comments and tests. A
+//! digest of what the rules say of some objects would not notice a change in a branch that none of
+//! these objects reaches, and the documents of other objects would stay wrong. The price is that a
+//! change of the code without one of its results also has to be noted, with one command.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

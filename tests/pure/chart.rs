@@ -1,5 +1,5 @@
-//! The chart: its values are documented in `docs/chart.md` and its README, known to the schema, and bound memory
-//! above every limit; its version and image are those of the release.
+//! The chart: its values are documented in `docs/chart.md` and its README, known to the schema, and
+//! bound memory above every limit; its version and image are those of the release.
 //!
 //! `make chart-docs` writes the table of values.
 
@@ -25,7 +25,8 @@ fn values() -> Value {
     serde_saphyr::from_str(&read("helm/fleetdex/values.yaml")).unwrap()
 }
 
-/// The first paragraph of the comment above each key, by the key's path. Lines of an example (`# - …`, or indented further) are left out.
+/// The first paragraph of the comment above each key, by the key's path. Lines of an example
+/// (`# - …`, or indented further) are left out.
 fn comments(yaml: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut parents: Vec<(usize, String)> = Vec::new();

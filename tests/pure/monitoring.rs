@@ -1,5 +1,5 @@
-//! Alert rules and the Grafana dashboard name metrics, labels and values that exist, and each alert is explained and
-//! tested. Prometheus itself runs them in `e2e/tests/indexing/monitoring.rs`.
+//! Alert rules and the Grafana dashboard name metrics, labels and values that exist, and each alert
+//! is explained and tested. Prometheus itself runs them in `e2e/tests/indexing/monitoring.rs`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 

@@ -94,7 +94,8 @@ impl std::fmt::Display for Right {
 /// Resources that one sentence names.
 const MAX_NAMED: usize = 5;
 
-/// The rights in few sentences, as `list, watch deployments.apps, pods and 3 more in namespace web`.
+/// The rights in few sentences, as
+/// `list, watch deployments.apps, pods and 3 more in namespace web`.
 pub fn summarized(rights: &[Right]) -> Vec<String> {
     let mut verbs: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
     for right in rights {

@@ -308,8 +308,8 @@ impl Api {
         Ok((read, headers))
     }
 
-    /// Verifies these clusters, or all. Calls `take` with every line but the last. A verification may take
-    /// hours, so only the time between two lines is bounded.
+    /// Verifies these clusters, or all. Calls `take` with every line but the last. A verification
+    /// may take hours, so only the time between two lines is bounded.
     pub async fn verify(
         &self,
         clusters: &[String],

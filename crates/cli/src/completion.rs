@@ -1,7 +1,8 @@
 //! Shell completion: the scripts, and the candidates, some of which come from the server.
 //!
-//! A script calls the program with the current command line, so it never gets outdated. kubectl completes its plugins by calling
-//! `kubectl_complete-<plugin>`: <https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/>
+//! A script calls the program with the current command line, so it never gets outdated. kubectl
+//! completes its plugins by calling `kubectl_complete-<plugin>`:
+//! <https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/>
 
 use std::{
     env,
@@ -36,7 +37,8 @@ const NO_FILES: &str = ":4";
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of candidates from the server.
 const MAX_NAMES: usize = 1_000;
-/// Resources that every cluster has few of: clusters and namespaces are read from the first that is served.
+/// Resources that every cluster has few of: clusters and namespaces are read from the first that is
+/// served.
 const SMALL_RESOURCES: [&str; 3] = ["namespaces", "nodes", "serviceaccounts"];
 
 /// Prints a shell completion script.
@@ -97,7 +99,8 @@ pub fn run(args: &CompletionArgs, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&with_line(script?))
 }
 
-/// Adds the line up to the cursor to what the script for Bash sends: Bash splits a query word at `:`, `=` and `<`, and sends only the last part.
+/// Adds the line up to the cursor to what the script for Bash sends: Bash splits a query word at
+/// `:`, `=` and `<`, and sends only the last part.
 fn with_line(script: Vec<u8>) -> Vec<u8> {
     let Ok(text) = String::from_utf8(script) else {
         return Vec::new();
@@ -213,7 +216,8 @@ fn candidates(current: &str, names: Vec<String>, prefix: &str) -> Vec<Completion
         .collect()
 }
 
-/// The word before the cursor, and how much of it the shell does not replace. `current` is what the shell sends.
+/// The word before the cursor, and how much of it the shell does not replace. `current` is what the
+/// shell sends.
 pub(super) fn word_before_cursor(current: &str) -> (String, usize) {
     word_of_line(current, env::var(LINE_VARIABLE).ok().as_deref())
 }

@@ -142,7 +142,8 @@ impl Warnings {
     }
 }
 
-/// Runs a command on the standard output and standard error of the process. The exit code is 1 unless it completed.
+/// Runs a command on the standard output and standard error of the process. The exit code is 1
+/// unless it completed.
 pub async fn run<C>(command: C) -> ExitCode
 where
     C: AsyncFnOnce(&mut Console<'_>) -> Result<bool, CommandError>,

@@ -14,7 +14,8 @@ use super::api::{ApiserverClient, ClientError};
 /// The control plane: the API server with the registries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct ControlPlaneArgs {
-    /// Kubeconfig of the control plane [default: KUBECONFIG, then ~/.kube/config, then the service account of the Pod]
+    /// Kubeconfig of the control plane [default: KUBECONFIG, then ~/.kube/config, then the service
+    /// account of the Pod]
     #[arg(long, value_name = "FILE", env = "FLEETDEX_KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
 

@@ -26,7 +26,8 @@ pub struct CountArgs {
     #[command(flatten)]
     pub query: QueryArgs,
 
-    /// Count by these: cluster, namespace, label:KEY, or a field that selectors know, such as status.phase (separated by commas)
+    /// Count by these: cluster, namespace, label:KEY, or a field that selectors know, such as
+    /// status.phase (separated by commas)
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub by: Vec<String>,
 

@@ -1,4 +1,5 @@
-//! `fleetdex explain`: prints the OpenSearch request of a query, offline or as the server builds it.
+//! `fleetdex explain`: prints the OpenSearch request of a query, offline or as the server builds
+//! it.
 
 use std::process::ExitCode;
 
@@ -21,7 +22,8 @@ pub struct ExplainArgs {
     #[command(flatten)]
     pub query: QueryArgs,
 
-    /// Ask the server, which knows every registered kind and your permissions; prints its request bodies one after the other
+    /// Ask the server, which knows every registered kind and your permissions; prints its request
+    /// bodies one after the other
     #[arg(long)]
     pub server_side: bool,
 
@@ -58,7 +60,8 @@ async fn explain(args: &ExplainArgs, console: &mut Console<'_>) -> Result<bool, 
     Ok(true)
 }
 
-/// Prints the request bodies of the server. Everything else goes to standard error, so that the output can be sent as it is.
+/// Prints the request bodies of the server. Everything else goes to standard error, so that the
+/// output can be sent as it is.
 async fn explain_on_server(
     args: &ExplainArgs,
     console: &mut Console<'_>,
@@ -96,8 +99,8 @@ async fn explain_on_server(
     Ok(true)
 }
 
-/// Returns the body of the `_search` request. Without `--cluster` and `-n` it covers all clusters and
-/// namespaces.
+/// Returns the body of the `_search` request. Without `--cluster` and `-n` it covers all clusters
+/// and namespaces.
 pub fn body(args: &ExplainArgs) -> Result<Value, ExplainError> {
     Ok(counted_page(&args.query.offline_query()?)?)
 }

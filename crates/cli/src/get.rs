@@ -1,7 +1,8 @@
 //! `fleetdex get`: lists or watches objects of the whole fleet and prints the server's Tables.
 //!
-//! It does what kubectl cannot do over several clusters: it selects clusters, searches by owner and lets the index sort. For
-//! kubectl's own output formats, `fleetdex kubeconfig` writes a context for kubectl.
+//! It does what kubectl cannot do over several clusters: it selects clusters, searches by owner and
+//! lets the index sort. For kubectl's own output formats, `fleetdex kubeconfig` writes a context
+//! for kubectl.
 
 use std::process::ExitCode;
 
@@ -91,7 +92,8 @@ fn layout(args: &GetArgs, targets: &[ResourceTarget], namespace: Option<&str>) -
     }
 }
 
-/// One name in one cluster, and in one namespace if the resource is namespaced, selects at most one object.
+/// One name in one cluster, and in one namespace if the resource is namespaced, selects at most one
+/// object.
 fn selects_one_object(args: &GetArgs, targets: &[ResourceTarget], namespace: Option<&str>) -> bool {
     let [ResourceTarget { resource, names }] = targets else {
         return false;

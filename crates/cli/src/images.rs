@@ -28,7 +28,8 @@ use super::{
     mut_arg("selector", |arg| arg.help("Label selector of Pods")),
 )]
 pub struct ImagesArgs {
-    /// Only these images: nginx is any tag, nginx:1.27 one, nginx@sha256:… one digest (repeatable, or separated by commas)
+    /// Only these images: nginx is any tag, nginx:1.27 one, nginx@sha256:… one digest (repeatable,
+    /// or separated by commas)
     #[arg(long = "image", value_name = "IMAGE", value_delimiter = ',')]
     pub images: Vec<String>,
 

@@ -1,8 +1,9 @@
-//! `fleetdex kubeconfig`: a context with which kubectl, k9s and client libraries use the fleet as one cluster.
+//! `fleetdex kubeconfig`: a context with which kubectl, k9s and client libraries use the fleet as
+//! one cluster.
 //!
-//! The context's server is the apiserver of a control plane, or a server on this machine, followed by the path of the
-//! Kubernetes API over the fleet. A printed kubeconfig is complete and contains the credentials.
-//! A merged context refers to the credentials in the file.
+//! The context's server is the apiserver of a control plane, or a server on this machine, followed
+//! by the path of the Kubernetes API over the fleet. A printed kubeconfig is complete and contains
+//! the credentials. A merged context refers to the credentials in the file.
 
 use std::process::ExitCode;
 
@@ -34,7 +35,8 @@ pub struct KubeconfigArgs {
     #[arg(long, value_name = "NAME", default_value = "fleet")]
     pub name: String,
 
-    /// Add the context to the kubeconfig file of kubectl, or replace it there, instead of printing it
+    /// Add the context to the kubeconfig file of kubectl, or replace it there, instead of printing
+    /// it
     #[arg(long)]
     pub merge: bool,
 
@@ -56,7 +58,8 @@ async fn kubeconfig(
     args: &KubeconfigArgs,
     console: &mut Console<'_>,
 ) -> Result<bool, CommandError> {
-    // An unreachable server or a missing APIService is reported here, with what to do, and not by kubectl.
+    // An unreachable server or a missing APIService is reported here, with what to do, and not by
+    // kubectl.
     Api::new(&args.server).await?.check().await?;
     let entries = match &args.server {
         ClientConfig::Direct { server, token_file } => direct(&args.name, server, token_file)?,

@@ -8,8 +8,8 @@
 //!     tools: interpreter-workbench · dashboards-commands · migrate
 //! ```
 //!
-//! Responses are bounded and printed page by page; text from servers and members never controls the terminal; errors say
-//! what to do.
+//! Responses are bounded and printed page by page; text from servers and members never controls the
+//! terminal; errors say what to do.
 
 mod api;
 pub mod clusters;

@@ -108,7 +108,8 @@ pub(super) fn path(resource: &DiscoveredResource, namespace: Option<&str>) -> St
     resource.path(namespace.filter(|_| resource.api.namespaced))
 }
 
-/// Returns the namespace to list as kubectl chooses it: `-n`, or that of the context; `None` for all.
+/// Returns the namespace to list as kubectl chooses it: `-n`, or that of the context; `None` for
+/// all.
 pub(super) fn namespace(query: &QueryArgs, api: &Api) -> Result<Option<String>, CommandError> {
     if query.all_namespaces {
         return Ok(None);

@@ -88,8 +88,8 @@ pub enum ArgsError {
 }
 
 impl QueryArgs {
-    /// Builds the query with Kubernetes' built-in kinds alone, and with the fields of interpreters. For any other kind every field path is
-    /// selectable.
+    /// Builds the query with Kubernetes' built-in kinds alone, and with the fields of interpreters.
+    /// For any other kind every field path is selectable.
     pub fn offline_query(&self) -> Result<Query, ArgsError> {
         let (resource, selectable) = known_resource(&self.resource)?;
         Ok(Query {
@@ -148,7 +148,8 @@ fn known_resource(name: &str) -> Result<(ResourceName, Selectable), ArgsError> {
     let Some((plural, version, group)) = full_name(name) else {
         return Err(ArgsError::UnknownResource(unknown));
     };
-    // A version that apiservers do not serve by default has the fields of the group's other versions.
+    // A version that apiservers do not serve by default has the fields of the group's other
+    // versions.
     if let Some(built_in) = kinds::find_plural(group, plural) {
         return Ok(built_in_resource(built_in));
     }

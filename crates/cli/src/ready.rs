@@ -1,4 +1,5 @@
-//! `fleetdex ready`: whether a server is ready. The image has no other program that could ask, so the chart's test runs this.
+//! `fleetdex ready`: whether a server is ready. The image has no other program that could ask, so
+//! the chart's test runs this.
 
 mod error;
 

@@ -60,7 +60,8 @@ impl DiscoveredResource {
             .any(|name| name == word)
     }
 
-    /// Ranks resources of the same name: the core group, then the other built-in groups, then the rest.
+    /// Ranks resources of the same name: the core group, then the other built-in groups, then the
+    /// rest.
     fn rank(&self) -> u8 {
         match &*self.group {
             "" => 0,
@@ -70,7 +71,8 @@ impl DiscoveredResource {
     }
 }
 
-/// Resolves a plural, singular, kind or short name, alone or followed by `.group` or `.version.group`.
+/// Resolves a plural, singular, kind or short name, alone or followed by `.group` or
+/// `.version.group`.
 ///
 /// A prefix of the group is enough, as for kubectl. `resources` lists the preferred version of each
 /// group first.

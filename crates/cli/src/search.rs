@@ -1,6 +1,7 @@
 //! `fleetdex search`: searches objects of all kinds.
 //!
-//! The query is checked before it is sent, so that an error is shown with its place, also without a server.
+//! The query is checked before it is sent, so that an error is shown with its place, also without a
+//! server.
 
 use std::process::ExitCode;
 

@@ -23,7 +23,8 @@ pub struct StoreArgs {
 /// What to do with a store.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum StoreCommand {
-    /// Print the role of OpenSearch that the user of a registry needs, with no more permissions than that
+    /// Print the role of OpenSearch that the user of a registry needs, with no more permissions
+    /// than that
     Role(StoreRoleArgs),
 }
 
@@ -35,7 +36,8 @@ For example: fleetdex store role -o json | curl --user admin --request PUT --hea
 https://search.example.com:9200/_plugins/_security/api/roles/fleetdex"
 )]
 pub struct StoreRoleArgs {
-    /// yaml: the role `fleetdex` as in the file roles.yml of securityadmin; json: a body for the REST API of the security plugin
+    /// yaml: the role `fleetdex` as in the file roles.yml of securityadmin; json: a body for the
+    /// REST API of the security plugin
     #[arg(short, long, default_value = "yaml")]
     pub output: StoreRoleFormat,
 

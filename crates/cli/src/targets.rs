@@ -14,8 +14,8 @@ pub struct ResourceTarget {
     pub names: Vec<String>,
 }
 
-/// Parses `pods`, `pods,services`, `pods a b` or `pod/a service/b`; returns each resource once, in the order
-/// of the arguments.
+/// Parses `pods`, `pods,services`, `pods a b` or `pod/a service/b`; returns each resource once, in
+/// the order of the arguments.
 pub fn targets(
     resource: &str,
     words: &[String],

@@ -26,7 +26,8 @@ const WORDS: [&str; 6] = [
     "Missing",
     "Unknown",
 ];
-/// Objects that do not work, or are not known to. Progressing objects are left out, because every rollout has some, and so are suspended ones.
+/// Objects that do not work, or are not known to. Progressing objects are left out, because every
+/// rollout has some, and so are suspended ones.
 const UNHEALTHY: [&str; 3] = ["Degraded", "Missing", "Unknown"];
 const PROGRESSING: &str = "Progressing";
 

@@ -1,4 +1,5 @@
-//! `fleetdex verify`: asks a running server to compare its indices with the clusters, and prints the report. The server repairs drift.
+//! `fleetdex verify`: asks a running server to compare its indices with the clusters, and prints
+//! the report. The server repairs drift.
 
 use std::{
     collections::BTreeSet,

@@ -9,8 +9,8 @@ pub fn not_after(der: &[u8]) -> Option<i64> {
     Some(certificate.validity().not_after.timestamp())
 }
 
-/// When the first of these certificates (PEM, also with keys between them) ends, in seconds since 1970; `None` if
-/// none can be parsed.
+/// When the first of these certificates (PEM, also with keys between them) ends, in seconds since
+/// 1970; `None` if none can be parsed.
 pub fn first_not_after(pem: &[u8]) -> Option<i64> {
     let certificates = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok);
     certificates.filter_map(|der| not_after(&der)).min()

@@ -44,8 +44,8 @@ pub struct MemberFault {
     pub unauthorized: bool,
 }
 
-/// Intervals, timeouts and the reconnect backoff of a member. The defaults are those of Cluster API's `clustercache`, which its users
-/// know.
+/// Intervals, timeouts and the reconnect backoff of a member. The defaults are those of Cluster
+/// API's `clustercache`, which its users know.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConnectionTiming {
     /// Time between probes.
@@ -81,7 +81,8 @@ impl Default for ConnectionTiming {
 }
 
 impl ConnectionTiming {
-    /// The backoff of a broken member: the wait before the next connect; `random` is between 0 and 1.
+    /// The backoff of a broken member: the wait before the next connect; `random` is between 0
+    /// and 1.
     pub fn reconnect_backoff(&self, random: f64) -> Duration {
         self.connect_retry
             .mul_f64(1.0 + self.connect_jitter * (2.0 * random - 1.0))

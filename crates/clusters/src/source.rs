@@ -1,9 +1,9 @@
 //! Where members come from, and where their credentials are read.
 //!
 //! [`Sources`] watches what the flags select: Karmada's `Cluster` objects, Cluster API's, labelled
-//! Secrets, and the contexts of a kubeconfig file ([`contexts`](mod@contexts)). [`Loader`] reads the credentials
-//! of one member: from the Secret that a `Cluster` names, from a kubeconfig in a Secret, or from a
-//! kubeconfig file. [`Duplicates`] finds members that are the same cluster.
+//! Secrets, and the contexts of a kubeconfig file ([`contexts`](mod@contexts)). [`Loader`] reads
+//! the credentials of one member: from the Secret that a `Cluster` names, from a kubeconfig in a
+//! Secret, or from a kubeconfig file. [`Duplicates`] finds members that are the same cluster.
 
 mod aggregator;
 mod args;

@@ -43,8 +43,8 @@ impl Fuel {
         }
     }
 
-    /// So many steps for one evaluation. Counts the share of them that was taken at most, once it is
-    /// dropped, unless nothing was taken.
+    /// So many steps for one evaluation. Counts the share of them that was taken at most, once it
+    /// is dropped, unless nothing was taken.
     pub const fn of(evaluation: MeteredEvaluation, steps: u64) -> Self {
         let mut fuel = Self::new(steps);
         fuel.evaluation = Some(evaluation);

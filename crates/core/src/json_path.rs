@@ -1,14 +1,15 @@
-//! Kubernetes' `JSONPath`: fields, keys in quotes, indices, slices, wildcards, recursive descent, unions, and filters that compare or test
-//! existence.
+//! Kubernetes' `JSONPath`: fields, keys in quotes, indices, slices, wildcards, recursive descent,
+//! unions, and filters that compare or test existence.
 //!
-//! Printer columns of custom resources and redactions are paths ([`JsonPath`]). Tests render kubectl's templates of paths, to compare the results with
-//! those of kubectl.
+//! Printer columns of custom resources and redactions are paths ([`JsonPath`]). Tests render
+//! kubectl's templates of paths, to compare the results with those of kubectl.
 //!
-//! The dialect differs from RFC 9535: an absent field selects nothing, a dot in a key needs a backslash, also in quotes, and `$` is the same as `@`. In
-//! addition to kubectl this module reads keys in double quotes, `..*`, and `.` for the whole value.
+//! The dialect differs from RFC 9535: an absent field selects nothing, a dot in a key needs a
+//! backslash, also in quotes, and `$` is the same as `@`. In addition to kubectl this module reads
+//! keys in double quotes, `..*`, and `.` for the whole value.
 //!
-//! Source of the rules: <https://kubernetes.io/docs/reference/kubectl/jsonpath/>, `k8s.io/client-go/util/jsonpath`, and the behaviour of
-//! kubectl.
+//! Source of the rules: <https://kubernetes.io/docs/reference/kubectl/jsonpath/>,
+//! `k8s.io/client-go/util/jsonpath`, and the behaviour of kubectl.
 
 mod ast;
 mod evaluate;
@@ -33,7 +34,8 @@ pub use self::{
 use self::{ast::PathStep, evaluate::Evaluation, select::PathSelection};
 use crate::fuel::{Fuel, OutOfFuel};
 
-/// One path: `.spec.nodeName`, or `spec.nodeName` and `{.spec.nodeName}` as kubectl's `--sort-by` and custom columns take it.
+/// One path: `.spec.nodeName`, or `spec.nodeName` and `{.spec.nodeName}` as kubectl's `--sort-by`
+/// and custom columns take it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPath(Vec<PathStep>);
 
@@ -46,9 +48,10 @@ impl std::str::FromStr for JsonPath {
 }
 
 impl JsonPath {
-    /// Parses a path, and refuses one that RFC 9535 reads in another way: a dot without a backslash in a quoted key, `$` in a filter, a function, several
-    /// conditions in one filter. kubectl takes some of these for keys that no object has. Also refuses `..` at the end, and filters that are empty or only a
-    /// literal, which select everything in kubectl.
+    /// Parses a path, and refuses one that RFC 9535 reads in another way: a dot without a backslash
+    /// in a quoted key, `$` in a filter, a function, several conditions in one filter. kubectl
+    /// takes some of these for keys that no object has. Also refuses `..` at the end, and filters
+    /// that are empty or only a literal, which select everything in kubectl.
     pub fn unambiguous(text: &str) -> Result<Self, JsonPathError> {
         Self::parsed(text, parse::unambiguous_path)
     }

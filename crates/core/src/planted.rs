@@ -1,5 +1,6 @@
-//! Planted bugs. A build with the feature `planted-bugs` can switch them on, one at a time; `make mutants` shows that the simulation finds each of
-//! them. A build without the feature has none of them.
+//! Planted bugs. A build with the feature `planted-bugs` can switch them on, one at a time;
+//! `make mutants` shows that the simulation finds each of them. A build without the feature has
+//! none of them.
 
 /// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +41,11 @@ pub enum Bug {
     ForgetOldPlace,
     /// A replica that stops declares its log complete while writes are in flight.
     LeaveWithWritesUnderWay,
-    /// A replica announces the position of its log only with a change: others wait for ever for a number without one.
+    /// A replica announces the position of its log only with a change: others wait for ever for a
+    /// number without one.
     PositionOfChangesOnly,
-    /// After changes of another replica were lost, a list counts as current although OpenSearch was not refreshed for it.
+    /// After changes of another replica were lost, a list counts as current although OpenSearch was
+    /// not refreshed for it.
     ListBeforeRefresh,
     /// Objects that moved to another store are watched there from the versions of the former one.
     WatchFromFormerStore,
@@ -68,11 +71,14 @@ pub enum Bug {
     TrustMemberCluster,
     /// A line of a watch has no bound.
     EndlessLine,
-    /// The indexed members are forgotten, so that an older member with the same history replaces one of them.
+    /// The indexed members are forgotten, so that an older member with the same history replaces
+    /// one of them.
     DisplaceEstablished,
-    /// The reported UID alone identifies a member, so that a cluster that was restored from a backup counts as the original.
+    /// The reported UID alone identifies a member, so that a cluster that was restored from a
+    /// backup counts as the original.
     TrustReportedUid,
-    /// Objects of one name are written unordered, so that watchers may see one before the deletion of an earlier one.
+    /// Objects of one name are written unordered, so that watchers may see one before the deletion
+    /// of an earlier one.
     IgnoreNames,
     /// A list deletes stored objects after it has written newer objects of the same names.
     DeleteNamesakesLast,
@@ -82,11 +88,14 @@ pub enum Bug {
     ForgetFullQueue,
     /// Answers that were lost with a process are never asked for again.
     ForgetLostAnswers,
-    /// Answers that an earlier write of the same version replaced, because the store applied it late, are never asked for again.
+    /// Answers that an earlier write of the same version replaced, because the store applied it
+    /// late, are never asked for again.
     ForgetLateWrites,
-    /// A cluster that moves to another index keeps the checkpoints of the former one: what was written meanwhile is missing there.
+    /// A cluster that moves to another index keeps the checkpoints of the former one: what was
+    /// written meanwhile is missing there.
     MoveWithoutList,
-    /// The alias over all clusters shows every partition of a shared index, also one that is being filled.
+    /// The alias over all clusters shows every partition of a shared index, also one that is being
+    /// filled.
     ShowTheNeighbour,
     /// With a cluster, another one is removed from an index that both share.
     DropTheNeighbour,

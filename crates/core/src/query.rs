@@ -90,7 +90,8 @@ pub enum QueryError {
     },
 }
 
-/// Bytes that a value in a list or a set takes beside its text: a `String`, the overhead of the allocator, and a part of the node that holds it.
+/// Bytes that a value in a list or a set takes beside its text: a `String`, the overhead of the
+/// allocator, and a part of the node that holds it.
 const VALUE_BYTES: usize = 64;
 
 /// A search over the documents of a store.
@@ -106,7 +107,8 @@ pub struct Query {
     pub names: Vec<String>,
     /// The objects that the caller may see.
     pub permitted: Permitted,
-    /// The requester whose share of the store the query uses: of open views and, in the embedded store, of the reading threads.
+    /// The requester whose share of the store the query uses: of open views and, in the embedded
+    /// store, of the reading threads.
     pub requester: Requester,
     /// Created then or later, in milliseconds since 1970.
     pub since: Option<i64>,
@@ -124,7 +126,8 @@ pub struct Query {
     pub selectable: Selectable,
     /// Order; [`Sort::standard`] unless the client asks for another. The store adds a tie-breaker.
     pub sort: Vec<Sort>,
-    /// Objects in one page at most. A limit over [`MAX_LIMIT`] is refused, so a server lowers the limit of a client.
+    /// Objects in one page at most. A limit over [`MAX_LIMIT`] is refused, so a server lowers the
+    /// limit of a client.
     pub limit: usize,
 }
 
@@ -150,7 +153,8 @@ impl Query {
         }
     }
 
-    /// Whether an object matches. This is the reference that every store must agree with. A field that is not selectable reads empty.
+    /// Whether an object matches. This is the reference that every store must agree with. A field
+    /// that is not selectable reads empty.
     pub fn matches(&self, object: &impl Searchable) -> bool {
         *object.resource() == self.resource
             && allows(&self.clusters, |cluster| {
@@ -176,7 +180,8 @@ impl Query {
             && self.score(object).is_some()
     }
 
-    /// How well an object matches the words: 1 to 3 for each of them. `None` if it does not match them.
+    /// How well an object matches the words: 1 to 3 for each of them. `None` if it does not match
+    /// them.
     pub fn score(&self, object: &impl Searchable) -> Option<u32> {
         let unbounded = Fuel::unbounded();
         self.words.score(&object.texts(), &unbounded).ok().flatten()
@@ -305,7 +310,8 @@ impl Sort {
     }
 }
 
-/// Where the next page starts. Opaque outside of the store that made it, or of the code that merges the results of several stores.
+/// Where the next page starts. Opaque outside of the store that made it, or of the code that merges
+/// the results of several stores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     /// The frozen view of the store that the pages are read from.

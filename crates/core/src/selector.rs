@@ -1,7 +1,8 @@
 //! Label and field selectors: text to requirements to text, and what they match.
 //!
-//! Both accept what Kubernetes accepts, with the same meaning. Both have one canonical form, so that selectors with the same meaning are
-//! mostly equal, and `text.parse()?.to_string().parse()? == text.parse()?` always holds.
+//! Both accept what Kubernetes accepts, with the same meaning. Both have one canonical form, so
+//! that selectors with the same meaning are mostly equal, and
+//! `text.parse()?.to_string().parse()? == text.parse()?` always holds.
 
 use std::{collections::BTreeSet, fmt};
 

@@ -1,10 +1,12 @@
 //! Escapes text of objects and servers for a terminal.
 //!
-//! A terminal acts on control characters: they move the cursor, hide lines, set titles and, in some terminals, type commands. Kubernetes lets them into
-//! many fields, so `kubectl` escapes them since CVE-2021-25743. This module escapes the same characters, and those that `kubectl` leaves: the other control
-//! characters, and the characters that change the direction of the text that follows.
+//! A terminal acts on control characters: they move the cursor, hide lines, set titles and, in some
+//! terminals, type commands. Kubernetes lets them into many fields, so `kubectl` escapes them since
+//! CVE-2021-25743. This module escapes the same characters, and those that `kubectl` leaves: the
+//! other control characters, and the characters that change the direction of the text that follows.
 //!
-//! Source of the first two rules: `terminalEscaper` of <https://pkg.go.dev/k8s.io/cli-runtime/pkg/printers>
+//! Source of the first two rules: `terminalEscaper` of
+//! <https://pkg.go.dev/k8s.io/cli-runtime/pkg/printers>
 
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -14,8 +16,9 @@ fn is_acted_on(letter: char) -> bool {
     is_direction || (letter.is_control() && !matches!(letter, '\n' | '\t'))
 }
 
-/// The text with escapes for all characters that a terminal may act on, except line breaks and tabs: `^[` for the escape character, `\r`, `^G` for another
-/// control character of ASCII, `\u009b` for the rest.
+/// The text with escapes for all characters that a terminal may act on, except line breaks and
+/// tabs: `^[` for the escape character, `\r`, `^G` for another control character of ASCII, `\u009b`
+/// for the rest.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     escaped_where(text, is_acted_on, |shown, letter| match letter {
         '\r' => shown.push_str("\\r"),
@@ -28,7 +31,8 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// The text escaped as by [`escaped`], line breaks and tabs included, so that it stays on one line and in one column.
+/// The text escaped as by [`escaped`], line breaks and tabs included, so that it stays on one line
+/// and in one column.
 pub fn escaped_line(text: &str) -> Cow<'_, str> {
     match escaped(text) {
         plain if !plain.contains(['\n', '\t']) => plain,
@@ -36,7 +40,8 @@ pub fn escaped_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// JSON of the same value without characters that a terminal may act on. JSON itself escapes the control characters of ASCII except DEL.
+/// JSON of the same value without characters that a terminal may act on. JSON itself escapes the
+/// control characters of ASCII except DEL.
 pub fn escaped_json(json: &str) -> Cow<'_, str> {
     // Outside of strings such characters are only line breaks, which stay.
     escaped_where(json, is_acted_on, write_escape)

@@ -135,9 +135,9 @@ impl<'de, M: SerializeMap> DeserializeSeed<'de> for MemberSeed<'_, M> {
     }
 }
 
-/// Whether a text is written in single quotes: it is of printable characters on one line, and cannot
-/// be written plain because of its indicators or the blanks around it. One that another type could
-/// be read from is written in double quotes, like `"1"`.
+/// Whether a text is written in single quotes: it is of printable characters on one line, and
+/// cannot be written plain because of its indicators or the blanks around it. One that another type
+/// could be read from is written in double quotes, like `"1"`.
 ///
 /// Source: `yaml_emitter_analyze_scalar` of <https://pkg.go.dev/sigs.k8s.io/yaml/goyaml.v2>
 fn has_single_quotes(text: &str) -> bool {

@@ -1,4 +1,5 @@
-//! `ClusterAffinity`: which member clusters an object is about. `fleetdex_operator::affinity` says which ones match.
+//! `ClusterAffinity`: which member clusters an object is about. `fleetdex_operator::affinity` says
+//! which ones match.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use schemars::{JsonSchema, Schema, SchemaGenerator};

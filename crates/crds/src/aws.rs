@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Signatures (Signature Version 4) for the OpenSearch Service of AWS. The access keys are those of the Secret, or of the Pod's role.
+/// Signatures (Signature Version 4) for the OpenSearch Service of AWS. The access keys are those of
+/// the Secret, or of the Pod's role.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AwsSigning {
@@ -28,8 +29,8 @@ impl AwsSigning {
 }
 
 /// The rules of the field in a spec. In a status, which has a list of these, they would exceed what
-/// an API server lets rules cost.
-/// Source: <https://docs.aws.amazon.com/opensearch-service/latest/developerguide/serverless-genref.html>
+/// an API server lets rules cost. Source:
+/// <https://docs.aws.amazon.com/opensearch-service/latest/developerguide/serverless-genref.html>
 pub(super) const AWS_RULES: &[(&str, &str)] = &[
     (
         "self.region.matches('^[a-z0-9]+(-[a-z0-9]+)+$')",

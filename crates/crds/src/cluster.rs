@@ -1,8 +1,9 @@
 //! `Cluster`: one member cluster and how to reach it.
 //!
 //! The same kind that Karmada has, so its manifests apply unchanged: every field of upstream's
-//! [type](https://github.com/karmada-io/karmada/blob/master/pkg/apis/cluster/v1alpha1/types.go) is in the schema,
-//! whether Fleetdex uses it or not. On a Karmada control plane Karmada's API serves this kind, and this CRD is not installed.
+//! [type](https://github.com/karmada-io/karmada/blob/master/pkg/apis/cluster/v1alpha1/types.go) is
+//! in the schema, whether Fleetdex uses it or not. On a Karmada control plane Karmada's API serves
+//! this kind, and this CRD is not installed.
 
 #![allow(
     clippy::duplicated_attributes,
@@ -81,7 +82,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSpec {
-    /// Unique identifier of the cluster, such as the UID of its namespace `kube-system`. It is not the UID of this object.
+    /// Unique identifier of the cluster, such as the UID of its namespace `kube-system`. It is not
+    /// the UID of this object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 
@@ -103,12 +105,13 @@ pub struct ClusterSpec {
         .message("apiEndpoint must not hold a user, a query or a fragment: remove '@', '?' and '#', and put credentials into the Secret that secretRef names"))]
     pub api_endpoint: Option<String>,
 
-    /// The Secret with the credentials: key `token` (a bearer token), and key `caBundle` (PEM) unless
-    /// `insecureSkipTLSVerification` is true.
+    /// The Secret with the credentials: key `token` (a bearer token), and key `caBundle` (PEM)
+    /// unless `insecureSkipTLSVerification` is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalSecretReference>,
 
-    /// The Secret whose `token` may impersonate users; needed only for forwarding writes to the cluster.
+    /// The Secret whose `token` may impersonate users; needed only for forwarding writes to the
+    /// cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impersonator_secret_ref: Option<LocalSecretReference>,
 
@@ -128,8 +131,8 @@ pub struct ClusterSpec {
     ).message("proxyURL must be the URL of a proxy: write it as http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT"))]
     pub proxy_url: Option<String>,
 
-    /// Headers for the proxy, sent with the CONNECT request; several values are separated by commas. Without
-    /// `proxyURL` they have no effect.
+    /// Headers for the proxy, sent with the CONNECT request; several values are separated by
+    /// commas. Without `proxyURL` they have no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_header: Option<BTreeMap<String, String>>,
 
@@ -310,7 +313,8 @@ pub struct AllocatableModeling {
     pub count: i64,
 }
 
-/// Reads `""` as an absent mode. An aggregated API may return it, and one such object must not make a whole list unreadable.
+/// Reads `""` as an absent mode. An aggregated API may return it, and one such object must not make
+/// a whole list unreadable.
 fn empty_is_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SyncMode>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

@@ -1,7 +1,8 @@
 //! `ClusterCache`: which kinds of which member clusters the embedded store holds.
 //!
-//! The type of Karmada's [original proposal](https://github.com/karmada-io/karmada/pull/1361), in two groups: its text names
-//! `cluster.karmada.io`, its example `clustercaches.karmada.io`. Every field of it is here, so that its manifests apply unchanged.
+//! The type of Karmada's [original proposal](https://github.com/karmada-io/karmada/pull/1361), in
+//! two groups: its text names `cluster.karmada.io`, its example `clustercaches.karmada.io`. Every
+//! field of it is here, so that its manifests apply unchanged.
 
 use std::time::Duration;
 
@@ -129,8 +130,9 @@ impl ClusterSelector {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CachedResource {
-    /// Group and version, such as `v1` or `apps/v1`. When it is absent each member resolves the kind, built-in groups first. A version that
-    /// a member does not serve becomes the group's preferred version there.
+    /// Group and version, such as `v1` or `apps/v1`. When it is absent each member resolves the
+    /// kind, built-in groups first. A version that a member does not serve becomes the group's
+    /// preferred version there.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 317), extend("x-kubernetes-validations" = rules(API_VERSION_RULES)))]
     pub api_version: String,
@@ -153,7 +155,8 @@ pub struct ClusterCacheStatus {
     /// The generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// One row per cluster and kind. If these are too many for one object (over 4,000 rows), only rows that are not Running.
+    /// One row per cluster and kind. If these are too many for one object (over 4,000 rows), only
+    /// rows that are not Running.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     // With a merge key, the managed fields would repeat every row.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]

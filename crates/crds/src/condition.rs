@@ -85,7 +85,8 @@ impl Finding {
 
 /// The conditions of `findings` at `now`, in their order.
 ///
-/// `lastTransitionTime` stays that of `before` if the status is unchanged. Types without a finding are removed.
+/// `lastTransitionTime` stays that of `before` if the status is unchanged. Types without a finding
+/// are removed.
 pub fn merge(
     before: &[Condition],
     findings: Vec<Finding>,

@@ -1,8 +1,9 @@
 //! The kinds of `config.karmada.io`: which scripts and webhooks interpret objects.
 //!
-//! The released kinds have every field of [Karmada's types](https://github.com/karmada-io/karmada/tree/master/pkg/apis/config/v1alpha1), so
-//! that their manifests apply unchanged, and a status of our own: upstream's CRDs have none. On a control plane that has Karmada's CRDs these
-//! are used and never overwritten.
+//! The released kinds have every field of [Karmada's
+//! types](https://github.com/karmada-io/karmada/tree/master/pkg/apis/config/v1alpha1), so that
+//! their manifests apply unchanged, and a status of our own: upstream's CRDs have none. On a
+//! control plane that has Karmada's CRDs these are used and never overwritten.
 //!
 //! These types are the CRDs. `fleetdex_interpreter` reads the objects.
 

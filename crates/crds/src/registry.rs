@@ -1,6 +1,7 @@
 //! `ResourceRegistry`: which objects of which member clusters go to which store.
 //!
-//! Every field of Karmada's `search.karmada.io/v1alpha1` is here, so that its manifests apply unchanged; every other field is optional.
+//! Every field of Karmada's `search.karmada.io/v1alpha1` is here, so that its manifests apply
+//! unchanged; every other field is optional.
 
 use std::collections::BTreeMap;
 
@@ -74,13 +75,15 @@ pub struct ResourceRegistrySpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "excluded_selectors")]
     pub exclude: Vec<ResourceSelector>,
-    /// Paths of the values that are removed from every object before it is stored, as `JSONPath`s of kubectl such as
-    /// `spec.template.spec.containers[*].env`. Values of Secrets and the last-applied-configuration annotation are always removed.
+    /// Paths of the values that are removed from every object before it is stored, as `JSONPath`s
+    /// of kubectl such as `spec.template.spec.containers[*].env`. Values of Secrets and the
+    /// last-applied-configuration annotation are always removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::redactions")]
     pub redact: Vec<String>,
-    /// Which rules say what objects mean, such as their health: none (`Off`), the built-in ones (`BuiltIn`), or these with customizations, scripts and
-    /// interpreter webhooks (`All`, the default).
+    /// Which rules say what objects mean, such as their health: none (`Off`), the built-in ones
+    /// (`BuiltIn`), or these with customizations, scripts and interpreter webhooks (`All`, the
+    /// default).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "interpret")]
     pub interpret: Option<InterpretMode>,
@@ -103,12 +106,14 @@ pub enum InterpretMode {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(SELECTOR_RULES)))]
 pub struct ResourceSelector {
-    /// Group and version, such as `v1` or `apps/v1`. When it is absent each member resolves the kind, built-in groups first. A version that
-    /// a member does not serve becomes the group's preferred version there. `*` goes with kind `*` and means everything.
+    /// Group and version, such as `v1` or `apps/v1`. When it is absent each member resolves the
+    /// kind, built-in groups first. A version that a member does not serve becomes the group's
+    /// preferred version there. `*` goes with kind `*` and means everything.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 317), extend("x-kubernetes-validations" = rules(API_VERSION_RULES)))]
     pub api_version: String,
-    /// Kind, such as `Deployment`; `*` for every kind of the `apiVersion` that can be listed and watched.
+    /// Kind, such as `Deployment`; `*` for every kind of the `apiVersion` that can be listed and
+    /// watched.
     #[schemars(length(max = 63), extend("x-kubernetes-validations" = rules(KIND_RULES)))]
     pub kind: String,
     /// One namespace; empty: all.
@@ -171,8 +176,9 @@ pub struct OpenSearch {
     #[serde(default, deserialize_with = "null_is_empty")]
     #[schemars(schema_with = "addresses")]
     pub addresses: Vec<String>,
-    /// Secret with the keys `username` (or `userName`) and `password`, or with a bearer `token`, or for `aws` with `accessKeyID` and
-    /// `secretAccessKey`; and with `proxyUsername` and `proxyPassword`. Without it requests carry no credentials, unless `aws` is set.
+    /// Secret with the keys `username` (or `userName`) and `password`, or with a bearer `token`, or
+    /// for `aws` with `accessKeyID` and `secretAccessKey`; and with `proxyUsername` and
+    /// `proxyPassword`. Without it requests carry no credentials, unless `aws` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretReference>,
     /// Certificates that the nodes' certificates are checked against: PEM, or PEM in base64.
@@ -187,7 +193,8 @@ pub struct OpenSearch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = rules(AWS_RULES)))]
     pub aws: Option<AwsSigning>,
-    /// Proxy to reach the nodes through: an `http`, `https` or `socks5` URL. Proxies of the environment are not used.
+    /// Proxy to reach the nodes through: an `http`, `https` or `socks5` URL. Proxies of the
+    /// environment are not used.
     #[serde(default, rename = "proxyURL", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048), extend("x-kubernetes-validations" = rules(PROXY_RULES)))]
     pub proxy_url: Option<String>,
@@ -214,12 +221,14 @@ pub struct OpenSearch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), extend("x-kubernetes-validations" = rules(REFRESH_RULES)))]
     pub refresh_interval: Option<String>,
-    /// Whether small clusters share indices once an index for each cluster would take too many of the shards that OpenSearch allows (`Auto`,
-    /// the default), or each cluster always has its own (`Never`).
+    /// Whether small clusters share indices once an index for each cluster would take too many of
+    /// the shards that OpenSearch allows (`Auto`, the default), or each cluster always has its own
+    /// (`Never`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "packing")]
     pub packing: Option<Packing>,
-    /// What selectors may name: labels and the selectable fields (`Selectable`, the default), or any path (`Full`).
+    /// What selectors may name: labels and the selectable fields (`Selectable`, the default), or
+    /// any path (`Full`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "indexing")]
     pub indexing: Option<Indexing>,
@@ -255,7 +264,8 @@ pub enum Packing {
 
 /// A Secret by name.
 ///
-/// Karmada accepts a reference with either part empty and then sends no credentials; here [`SecretReference::complete`] is an error.
+/// Karmada accepts a reference with either part empty and then sends no credentials; here
+/// [`SecretReference::complete`] is an error.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -307,11 +317,13 @@ fn is_zero(count: &u64) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceRegistryStatus {
-    /// `Ready`, `StoreReachable` and `Synced`; and while they apply `MissingFields`, `Conflict` and `OldStoresSwept`.
+    /// `Ready`, `StoreReachable` and `Synced`; and while they apply `MissingFields`, `Conflict` and
+    /// `OldStoresSwept`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The selected clusters: all of them up to 2,000. Of more, only those that are not synced, or that have a message or drift.
+    /// The selected clusters: all of them up to 2,000. Of more, only those that are not synced, or
+    /// that have a message or drift.
     // One list for the API server: as a map, its managed fields would be longer than the list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
@@ -323,14 +335,16 @@ pub struct ResourceRegistryStatus {
     /// Counts over all clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
-    /// Every store location in OpenSearch that may hold documents of this registry. One that `spec.backendStore` no longer names is emptied as soon as the
-    /// new location answers queries, and then leaves this list.
+    /// Every store location in OpenSearch that may hold documents of this registry. One that
+    /// `spec.backendStore` no longer names is emptied as soon as the new location answers queries,
+    /// and then leaves this list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub stores: Vec<StoreStatus>,
 }
 
-/// A store location in OpenSearch, with what is needed to reach it after the registry has named another one.
+/// A store location in OpenSearch, with what is needed to reach it after the registry has named
+/// another one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreStatus {
@@ -386,14 +400,17 @@ pub struct RegistryClusterStatus {
     /// When every kind was last complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_sync_time: Option<Time>,
-    /// Every kind has been compared with the member's objects at this time or later. Absent until all of them have been since the
-    /// operator started. It is brought up to date every ten minutes, or with any other change of the status.
+    /// Every kind has been compared with the member's objects at this time or later. Absent until
+    /// all of them have been since the operator started. It is brought up to date every ten
+    /// minutes, or with any other change of the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_audit_time: Option<Time>,
-    /// The drift that these audits found and repaired. Absent if there was none since the operator started.
+    /// The drift that these audits found and repaired. Absent if there was none since the operator
+    /// started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftStatus>,
-    /// The kinds that are not in sync, or that have a message: all of them up to 3. Of more, the first with each reason, 3 at most.
+    /// The kinds that are not in sync, or that have a message: all of them up to 3. Of more, the
+    /// first with each reason, 3 at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<KindStatus>,
     /// How many such kinds are not in `kinds`; `message` names more of them.

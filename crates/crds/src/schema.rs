@@ -1,6 +1,7 @@
 //! Parts of CRD schemas: bounded lists and texts, with rules that refuse values that cannot work.
 //!
-//! Every list and text has an upper bound. The apiserver needs them to bound the cost of a CEL rule before it accepts a CRD.
+//! Every list and text has an upper bound. The apiserver needs them to bound the cost of a CEL rule
+//! before it accepts a CRD.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
@@ -76,7 +77,8 @@ pub fn field_paths(_: &mut SchemaGenerator) -> Schema {
     )
 }
 
-/// A list of paths to remove: the outer shape of a `JSONPath` of kubectl. `fleetdex_core::model::Projection` parses them in full.
+/// A list of paths to remove: the outer shape of a `JSONPath` of kubectl.
+/// `fleetdex_core::model::Projection` parses them in full.
 pub fn redactions(_: &mut SchemaGenerator) -> Schema {
     let path = r"self.matches('^[{]?[$@]?([.]{0,2}(([A-Za-z0-9_/-]|\\\\[^A-Za-z0-9])+|[*])|\\[[^\\[\\]]+\\])+[}]?$')";
     let help = "write a JSONPath such as spec.template.spec.containers[*].env, or metadata.annotations['example\\.com/token'] for a key \

@@ -1,7 +1,8 @@
-//! What the CRD refuses of a registry that another server has accepted: the same rules as in the schema, for the fields that Karmada has.
+//! What the CRD refuses of a registry that another server has accepted: the same rules as in the
+//! schema, for the fields that Karmada has.
 //!
-//! karmada-search validates nothing, so that its registries may hold values that no custom resource may have. The API server has the last
-//! word; this finds them before the CRD is installed.
+//! karmada-search validates nothing, so that its registries may hold values that no custom resource
+//! may have. The API server has the last word; this finds them before the CRD is installed.
 
 use std::fmt;
 

@@ -4,8 +4,9 @@
 //! cargo run --release -p fleetdex-interpreter --example agreement -- ../argo-cd/resource_customizations
 //! ```
 //!
-//! The folder is laid out as in Argo CD: `<group>/<Kind>/health_test.yaml` lists cases, each with the health it expects and the
-//! file of the object. Prints the agreement for each expected word, and the cases that disagree.
+//! The folder is laid out as in Argo CD: `<group>/<Kind>/health_test.yaml` lists cases, each with
+//! the health it expects and the file of the object. Prints the agreement for each expected word,
+//! and the cases that disagree.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,12 @@
-//! Runs the health scripts of a checkout of Argo CD on the objects of their tests, and prints where an answer differs.
+//! Runs the health scripts of a checkout of Argo CD on the objects of their tests, and prints where
+//! an answer differs.
 //!
 //! ```sh
 //! cargo run --release -p fleetdex-interpreter --example argocd_scripts -- path/to/argo-cd
 //! ```
 //!
-//! The script of an object is chosen as Argo CD chooses it: by the folder of its group and kind, in which `_` stands for `*`.
+//! The script of an object is chosen as Argo CD chooses it: by the folder of its group and kind, in
+//! which `_` stands for `*`.
 
 use std::{
     collections::BTreeMap,

@@ -2,7 +2,8 @@
 //!
 //! The texts of the scripts only; what they do is elsewhere.
 //!
-//! Source: `pkg/apis/config/v1alpha1/resourceinterpretercustomization_types.go` of <https://github.com/karmada-io/karmada>.
+//! Source: `pkg/apis/config/v1alpha1/resourceinterpretercustomization_types.go` of
+//! <https://github.com/karmada-io/karmada>.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -152,8 +153,8 @@ pub struct CustomizationSet {
 }
 
 impl CustomizationSet {
-    /// Puts customizations together, in the order of their names whatever the order here: per operation the first script counts, but of
-    /// dependencies all do.
+    /// Puts customizations together, in the order of their names whatever the order here: per
+    /// operation the first script counts, but of dependencies all do.
     pub fn new<'c>(customizations: impl IntoIterator<Item = &'c Customization>) -> Self {
         let mut sorted: Vec<&Customization> = customizations.into_iter().collect();
         sorted.sort_by(|left, right| left.name.cmp(&right.name));
@@ -189,7 +190,8 @@ impl CustomizationSet {
         }
     }
 
-    /// The scripts that answer an operation on a kind: at most one, but of dependencies all, whose results are [`united`].
+    /// The scripts that answer an operation on a kind: at most one, but of dependencies all, whose
+    /// results are [`united`].
     pub fn scripts(&self, target: &Gvk, operation: Operation) -> &[CustomScript] {
         self.scripts
             .get(target)
@@ -209,7 +211,8 @@ impl CustomizationSet {
     }
 }
 
-/// The results of several dependency scripts as one, without repetitions: sorted by `apiVersion`, kind, namespace and name.
+/// The results of several dependency scripts as one, without repetitions: sorted by `apiVersion`,
+/// kind, namespace and name.
 pub fn united(results: impl IntoIterator<Item = Vec<DependentObject>>) -> Vec<DependentObject> {
     let mut all: Vec<DependentObject> = results.into_iter().flatten().collect();
     all.sort_by_cached_key(|dependency| {

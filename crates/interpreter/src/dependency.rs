@@ -16,7 +16,8 @@ pub struct DependencyFault {
     pub problem: String,
 }
 
-/// The first fault of a reference: it needs a version, a kind, and a name or a label selector that works.
+/// The first fault of a reference: it needs a version, a kind, and a name or a label selector that
+/// works.
 pub fn fault(dependency: &DependentObject) -> Option<DependencyFault> {
     let needed = [
         ("apiVersion", &dependency.api_version),

@@ -19,8 +19,9 @@ pub const IMAGE: &str = "image";
 )]
 pub struct MalformedReference(String);
 
-/// The selector with the values that the index stores: every spelling of an image becomes its normal form. `is_interpreted`: whether a
-/// path is that of an interpreted field for the selected kind.
+/// The selector with the values that the index stores: every spelling of an image becomes its
+/// normal form. `is_interpreted`: whether a path is that of an interpreted field for the selected
+/// kind.
 pub fn normalized(
     fields: &FieldSelector,
     is_interpreted: impl Fn(&str) -> bool,

@@ -1,7 +1,7 @@
 //! The health of objects, in the words that users know from Argo CD.
 //!
-//! Order: a pending deletion, the rule of the kind, the generic rule. A caller that asks a script or a
-//! webhook first asks [`deletion::assess`] before that, as Argo CD does.
+//! Order: a pending deletion, the rule of the kind, the generic rule. A caller that asks a script
+//! or a webhook first asks [`deletion::assess`] before that, as Argo CD does.
 
 use fleetdex_core::model::{Gvk, JsonTree};
 use serde_json::{Value, json};
@@ -24,7 +24,8 @@ pub fn assess(object: Tree<'_>, status: KnownStatus) -> Assessment {
         .unwrap_or_else(|| generic::assess(object, status))
 }
 
-/// Whether the health of an object of a kind, without a status, depends on what is known of the kind.
+/// Whether the health of an object of a kind, without a status, depends on what is known of the
+/// kind.
 pub fn depends_on_known_status(gvk: &Gvk) -> bool {
     let bare = json!({ "apiVersion": gvk.api_version(), "kind": *gvk.kind });
     let health = |status| assess(&(&bare).into(), status);

@@ -1,14 +1,17 @@
 //! References of container images: their parts, and the terms under which an index finds them.
 //!
-//! Guarantee: no text fails. One that is no image reference counts as a repository with that text as its name.
+//! Guarantee: no text fails. One that is no image reference counts as a repository with that text
+//! as its name.
 //!
-//! Normalization is that of Docker, by which container runtimes resolve an image too: `nginx` is `docker.io/library/nginx`. Sources:
+//! Normalization is that of Docker, by which container runtimes resolve an image too: `nginx` is
+//! `docker.io/library/nginx`. Sources:
 //! <https://pkg.go.dev/github.com/distribution/reference#ParseNormalizedNamed>,
 //! <https://github.com/opencontainers/image-spec/blob/main/descriptor.md#digests>.
 
 use std::fmt;
 
-/// The longest image reference, in bytes; a longer one is cut. Docker allows a repository of 255 bytes, a tag of 128, and a digest.
+/// The longest image reference, in bytes; a longer one is cut. Docker allows a repository of 255
+/// bytes, a tag of 128, and a digest.
 pub const MAX_IMAGE_BYTES: usize = 1024;
 const MAX_TAG_BYTES: usize = 128;
 const DEFAULT_REGISTRY: &str = "docker.io";
@@ -21,7 +24,8 @@ const DEFAULT_TAG: &str = "latest";
 /// A reference of a container image in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageReference {
-    /// Registry and path, such as `docker.io/library/nginx`; of a text that is no reference, the text.
+    /// Registry and path, such as `docker.io/library/nginx`; of a text that is no reference, the
+    /// text.
     pub repository: String,
     /// The tag, if the text has one.
     pub tag: Option<String>,
@@ -63,7 +67,8 @@ impl fmt::Display for ImageReference {
     }
 }
 
-/// The terms that an index stores for an image, so that a query finds it whose [`query_term`] equals one of them.
+/// The terms that an index stores for an image, so that a query finds it whose [`query_term`]
+/// equals one of them.
 ///
 /// | A query for        | finds images                                                                  |
 /// |--------------------|-------------------------------------------------------------------------------|
@@ -74,7 +79,8 @@ impl fmt::Display for ImageReference {
 /// | `nginx@sha256:…`   | with that digest, whatever their tag                                          |
 /// | `nginx:1@sha256:…` | the same: beside a digest, runtimes ignore the tag                            |
 ///
-/// Names are normalized on both sides: the short and the long name of a repository find each other. An empty text has no terms.
+/// Names are normalized on both sides: the short and the long name of a repository find each other.
+/// An empty text has no terms.
 pub fn terms(image: &str) -> Vec<String> {
     let reference = ImageReference::parse(image);
     if reference.repository.is_empty() {
@@ -148,7 +154,8 @@ fn normalized(name: &str) -> Option<String> {
     })
 }
 
-/// Whether the first segment of a name is a registry. A path has no capitals, thus a segment with one is a registry.
+/// Whether the first segment of a name is a registry. A path has no capitals, thus a segment with
+/// one is a registry.
 fn is_registry(segment: &str) -> bool {
     segment == "localhost"
         || segment
@@ -176,7 +183,8 @@ fn is_tag(tag: &str) -> bool {
         && tag.bytes().next().is_some_and(outer)
 }
 
-/// Whether a text is a digest: `algorithm:encoded`. The number of digits is not checked, so that new algorithms pass.
+/// Whether a text is a digest: `algorithm:encoded`. The number of digits is not checked, so that
+/// new algorithms pass.
 fn is_digest(digest: &str) -> bool {
     let Some((algorithm, encoded)) = digest.split_once(':') else {
         return false;

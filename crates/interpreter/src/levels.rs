@@ -1,11 +1,12 @@
 //! Who answers an operation: customizations, Argo CD's health scripts, webhooks, built-in rules.
 //!
-//! The levels are tried in this order. The first that has a rule for the kind and the operation decides, and its error is final,
-//! with two exceptions: a health script of Argo CD that returns nothing leaves the answer to the next level, and so does a webhook
-//! that fails where its configuration says `Ignore`.
+//! The levels are tried in this order. The first that has a rule for the kind and the operation
+//! decides, and its error is final, with two exceptions: a health script of Argo CD that returns
+//! nothing leaves the answer to the next level, and so does a webhook that fails where its
+//! configuration says `Ignore`.
 //!
-//! Scripts and built-in rules run here. A webhook is only named: the caller asks it, and continues with
-//! [`Levels::after_webhook`].
+//! Scripts and built-in rules run here. A webhook is only named: the caller asks it, and continues
+//! with [`Levels::after_webhook`].
 
 use fleetdex_core::model::Resource;
 
@@ -73,7 +74,8 @@ impl Levels {
         }
     }
 
-    /// Compiles the scripts of customizations. One that does not compile still decides, with its error.
+    /// Compiles the scripts of customizations. One that does not compile still decides, with its
+    /// error.
     #[must_use]
     pub fn with_customizations(self, customizations: &CustomizationSet) -> Self {
         self.with_customizations_by(&mut ScriptCompiler::default(), customizations)
@@ -90,7 +92,8 @@ impl Levels {
         self
     }
 
-    /// Adds health scripts of Argo CD. A script that fails assesses its objects Unknown, as in Argo CD.
+    /// Adds health scripts of Argo CD. A script that fails assesses its objects Unknown, as in Argo
+    /// CD.
     #[must_use]
     pub fn with_argocd(mut self, scripts: ArgoHealth) -> Self {
         self.argocd = scripts;
@@ -131,7 +134,8 @@ impl Levels {
         }
     }
 
-    /// Continues after the webhook that [`Levels::answer`] named was asked. `result` is its response, or what went wrong.
+    /// Continues after the webhook that [`Levels::answer`] named was asked. `result` is its
+    /// response, or what went wrong.
     pub fn after_webhook(
         &self,
         webhook: &Webhook,
@@ -186,8 +190,8 @@ impl Levels {
     }
 }
 
-/// The response of a customization or webhook, which say of health only whether it is good, with what the built-in rules know
-/// about the cause.
+/// The response of a customization or webhook, which say of health only whether it is good, with
+/// what the built-in rules know about the cause.
 fn with_cause(request: &Request<'_>, response: Response) -> Response {
     match response {
         Response::Health { healthy, .. } => Response::Health {

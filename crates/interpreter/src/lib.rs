@@ -6,12 +6,14 @@
 //!     └─────> health ──> value        summary ──> relations, image
 //! ```
 //!
-//! Guarantee: nothing here does I/O or reads a clock other than to bound a script. The same objects and rules give the same
-//! results. Objects are hostile: a member of an odd type is as good as absent, and no object makes a rule panic.
+//! Guarantee: nothing here does I/O or reads a clock other than to bound a script. The same objects
+//! and rules give the same results. Objects are hostile: a member of an odd type is as good as
+//! absent, and no object makes a rule panic.
 //!
-//! An [`Operation`] asks one question about an object ([`Request`]) and has one type of result ([`Response`]). The levels answer
-//! in order: customization, webhook, built-in rule ([`native`]). Operations, messages and levels are those of Karmada's resource
-//! interpreter: <https://karmada.io/docs/userguide/globalview/customizing-resource-interpreter/>.
+//! An [`Operation`] asks one question about an object ([`Request`]) and has one type of result
+//! ([`Response`]). The levels answer in order: customization, webhook, built-in rule ([`native`]).
+//! Operations, messages and levels are those of Karmada's resource interpreter:
+//! <https://karmada.io/docs/userguide/globalview/customizing-resource-interpreter/>.
 
 pub mod customization;
 mod dependency;

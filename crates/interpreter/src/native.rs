@@ -1,7 +1,7 @@
 //! The built-in rules: what an operation results in for the kinds that Kubernetes brings.
 //!
-//! The rules are those of Karmada's native interpreter, with its bugs mended where a comment says so:
-//! <https://github.com/karmada-io/karmada/tree/master/pkg/resourceinterpreter/default/native>.
+//! The rules are those of Karmada's native interpreter, with its bugs mended where a comment says
+//! so: <https://github.com/karmada-io/karmada/tree/master/pkg/resourceinterpreter/default/native>.
 
 use fleetdex_core::model::JsonTree;
 use serde_json::Value;
@@ -27,7 +27,8 @@ pub use kind::NativeKind;
 
 /// Runs the built-in rule of an operation; `None` if the object's kind has none.
 ///
-/// The status, the health and the pruning of an object have a rule for every kind. Components have none for any kind.
+/// The status, the health and the pruning of an object have a rule for every kind. Components have
+/// none for any kind.
 pub fn interpret(request: &Request<'_>) -> Result<Option<Response>, InterpretError> {
     let kind = NativeKind::of(request.object());
     Ok(match (*request, kind) {

@@ -21,7 +21,8 @@ pub enum Operation {
     InterpretHealth,
     /// The objects that the object needs.
     InterpretDependency,
-    /// The object without what belongs to the cluster that it comes from. Only the proposal's webhooks are asked.
+    /// The object without what belongs to the cluster that it comes from. Only the proposal's
+    /// webhooks are asked.
     Prune,
 }
 
@@ -54,7 +55,8 @@ impl Operation {
         }
     }
 
-    /// The name in `ResourceExploringWebhookConfiguration`; `None` for an operation that is younger than the proposal.
+    /// The name in `ResourceExploringWebhookConfiguration`; `None` for an operation that is younger
+    /// than the proposal.
     pub fn proposal_name(self) -> Option<&'static str> {
         Some(match self {
             Self::InterpretReplica => "ExploreReplica",

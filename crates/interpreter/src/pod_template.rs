@@ -1,6 +1,7 @@
 //! The pod templates of objects of any kind.
 //!
-//! Guarantee: a bounded number of templates, found by looking at a bounded number of values, in the order of the document.
+//! Guarantee: a bounded number of templates, found by looking at a bounded number of values, in the
+//! order of the document.
 
 use crate::{
     value::{Tree, at, group, list, text},
@@ -64,7 +65,8 @@ const KUBERNETES_GROUPS: &[&str] = &[
 /// The members of a pod's spec that have containers.
 pub const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-/// The images of the containers of a pod's spec (init, regular, ephemeral) and of its image volumes.
+/// The images of the containers of a pod's spec (init, regular, ephemeral) and of its image
+/// volumes.
 pub fn images(spec: Tree<'_>) -> impl Iterator<Item = &str> {
     let containers = CONTAINERS
         .into_iter()
@@ -76,9 +78,10 @@ pub fn images(spec: Tree<'_>) -> impl Iterator<Item = &str> {
     containers.chain(volumes).filter(|image| !image.is_empty())
 }
 
-/// The specs of the pods that an object makes: in a kind of Kubernetes, the one where the kind has it; in any other kind, every map at or
-/// below `spec` that looks like the spec of a pod (it has containers, one of them with name and image), and the `spec` of one that looks
-/// like a pod template (its `spec` has containers, one of them with an image).
+/// The specs of the pods that an object makes: in a kind of Kubernetes, the one where the kind has
+/// it; in any other kind, every map at or below `spec` that looks like the spec of a pod (it has
+/// containers, one of them with name and image), and the `spec` of one that looks like a pod
+/// template (its `spec` has containers, one of them with an image).
 pub fn pod_specs(object: Tree<'_>) -> Vec<Tree<'_>> {
     if is_custom(object) {
         return search(object);
@@ -89,7 +92,8 @@ pub fn pod_specs(object: Tree<'_>) -> Vec<Tree<'_>> {
         .collect()
 }
 
-/// The way to what has the pod's `spec` in objects of a kind of Kubernetes; `None` for kinds without a template.
+/// The way to what has the pod's `spec` in objects of a kind of Kubernetes; `None` for kinds
+/// without a template.
 pub fn known_path(group: &str, kind: &str) -> Option<&'static [&'static str]> {
     let known = KNOWN.iter();
     known

@@ -1,7 +1,8 @@
-//! Which members of an object the built-in rules read, so that the indexing path does not parse all others.
+//! Which members of an object the built-in rules read, so that the indexing path does not parse all
+//! others.
 //!
-//! Only kinds of which clusters have many objects, or large ones, are listed. Of all others everything is read. Tests hold each table of rules to what
-//! these members alone result in.
+//! Only kinds of which clusters have many objects, or large ones, are listed. Of all others
+//! everything is read. Tests hold each table of rules to what these members alone result in.
 
 use fleetdex_core::model::{Gvk, MemberMask};
 

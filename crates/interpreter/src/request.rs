@@ -204,7 +204,8 @@ pub struct Component {
     pub replica_requirements: Option<ReplicaRequirements>,
 }
 
-/// An object that another one needs, as `DependentObjectReference` of `config.karmada.io`. It has a name or a label selector.
+/// An object that another one needs, as `DependentObjectReference` of `config.karmada.io`. It has a
+/// name or a label selector.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DependentObject {

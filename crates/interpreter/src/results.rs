@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::Response;
 
-/// The results of a response by their names, in the order in which Karmada's command line prints them.
+/// The results of a response by their names, in the order in which Karmada's command line prints
+/// them.
 pub fn named(response: &Response) -> Vec<(&'static str, Value)> {
     match response {
         Response::Replica {
@@ -28,7 +29,8 @@ pub fn named(response: &Response) -> Vec<(&'static str, Value)> {
     }
 }
 
-/// All results of a response as one object. Health has its word, reason and message beside the boolean.
+/// All results of a response as one object. Health has its word, reason and message beside the
+/// boolean.
 pub fn object(response: &Response) -> Map<String, Value> {
     let mut members: Map<String, Value> = named(response)
         .into_iter()

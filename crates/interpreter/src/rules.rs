@@ -1,7 +1,7 @@
 //! The rules that hold for one kind: what the indexing path asks.
 //!
-//! Built-in rules and scripts answer at once. Where a webhook answers, the interpretation says that it is awaited, and is made again with its answer
-//! ([`KindRules::interpret_with`]).
+//! Built-in rules and scripts answer at once. Where a webhook answers, the interpretation says that
+//! it is awaited, and is made again with its answer ([`KindRules::interpret_with`]).
 
 use std::{
     cell::LazyCell,
@@ -37,8 +37,8 @@ mod script_suspension;
 use script_suspension::OverrunScores;
 pub use script_suspension::SuspendedScript;
 
-/// Changes whenever the built-in rules do, so that documents made by older ones are made again. `tests/pure/built_in_rules.rs` fails if it
-/// does not.
+/// Changes whenever the built-in rules do, so that documents made by older ones are made again.
+/// `tests/pure/built_in_rules.rs` fails if it does not.
 const BUILT_IN_RULES: &str = "4";
 /// What documents show of an object.
 const SHOWN: [Operation; 3] = [
@@ -146,8 +146,8 @@ impl RuleSet {
         &self.levels
     }
 
-    /// The rules for the objects of a resource; `None` if they are not interpreted. `has_status`: whether the member serves its
-    /// `status` subresource.
+    /// The rules for the objects of a resource; `None` if they are not interpreted. `has_status`:
+    /// whether the member serves its `status` subresource.
     pub fn of_kind(
         &self,
         resource: &Resource,
@@ -412,7 +412,8 @@ impl KindRulesInner {
         short_hash(&json!([configured, operations, is_never_written]).to_string())
     }
 
-    /// What is known without a look at the object: `None` if there are scripts, or the answer of a webhook to apply.
+    /// What is known without a look at the object: `None` if there are scripts, or the answer of a
+    /// webhook to apply.
     fn answer_without_scripts(
         &self,
         operation: Operation,
@@ -578,7 +579,8 @@ fn unknown(found: &mut Interpretation, reason: &str, message: &str) {
     found.health_message = assessment.message;
 }
 
-/// Forgets the replicas that the built-in rules guess; the ready ones are counted in the status, which no operation is about.
+/// Forgets the replicas that the built-in rules guess; the ready ones are counted in the status,
+/// which no operation is about.
 fn forget_replicas(found: &mut Interpretation) {
     found.desired_replicas = None;
     found.cpu = None;

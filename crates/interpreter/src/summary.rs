@@ -1,4 +1,5 @@
-//! What an index stores of an object beside its fields: health, replicas, resources, images and dependencies, by the built-in rules.
+//! What an index stores of an object beside its fields: health, replicas, resources, images and
+//! dependencies, by the built-in rules.
 
 use ahash::AHashSet;
 
@@ -30,13 +31,15 @@ pub struct BuiltInSummary {
     pub replicas_desired: Option<i64>,
     /// How many of them are ready; `None` if the object does not say.
     pub replicas_ready: Option<i64>,
-    /// The cores that its replicas request together; `None` if it has no pod template or no replicas.
+    /// The cores that its replicas request together; `None` if it has no pod template or no
+    /// replicas.
     pub cpu_cores: Option<f64>,
     /// The bytes that its replicas request together.
     pub memory_bytes: Option<i64>,
     /// The images of its pod templates as they stand there, each once, in the order of the object.
     pub images: Vec<String>,
-    /// The terms of the objects that it refers to: [`ObjectReference::term`](relations::ObjectReference::term).
+    /// The terms of the objects that it refers to:
+    /// [`ObjectReference::term`](relations::ObjectReference::term).
     pub dependencies: Vec<String>,
 }
 
@@ -63,7 +66,8 @@ pub fn summarize(object: Tree<'_>, status: KnownStatus) -> BuiltInSummary {
     }
 }
 
-/// The cores and bytes of all replicas. Of an object that makes several kinds of pods it is not known which of them the replicas are.
+/// The cores and bytes of all replicas. Of an object that makes several kinds of pods it is not
+/// known which of them the replicas are.
 #[expect(clippy::cast_precision_loss, reason = "no object has so many replicas")]
 fn resources(pods: &[Tree<'_>], replicas: Option<i64>) -> Option<(f64, i64)> {
     let ([pod], Some(replicas)) = (pods, replicas) else {
@@ -74,7 +78,8 @@ fn resources(pods: &[Tree<'_>], replicas: Option<i64>) -> Option<(f64, i64)> {
     Some((all_cores, bytes.saturating_mul(replicas)))
 }
 
-/// The images of pods, each once. What is beyond the bounds is left out, longer texts than an image reference are cut.
+/// The images of pods, each once. What is beyond the bounds is left out, longer texts than an image
+/// reference are cut.
 fn images(pods: &[Tree<'_>]) -> Vec<String> {
     let mut images = Vec::new();
     let mut seen = AHashSet::new();

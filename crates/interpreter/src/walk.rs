@@ -6,7 +6,8 @@ use crate::value::Tree;
 
 /// How deep a walk goes. A manifest in a list in a manifest, with a job template, has 12 levels.
 const MAX_DEPTH: usize = 24;
-/// How many values a walk looks at. An object of a megabyte has more; what a walk looks for is in the first of them.
+/// How many values a walk looks at. An object of a megabyte has more; what a walk looks for is in
+/// the first of them.
 const MAX_VISITED: usize = 20_000;
 
 /// Whether a walk goes on below a map.

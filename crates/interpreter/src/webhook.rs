@@ -6,10 +6,12 @@
 //!  review  (servers) ──> check ──┴─┴──> patch
 //! ```
 //!
-//! A client encodes a [`Request`](crate::Request) with [`encode`] and reads the answer with [`decode`]. A server reads the request as a
-//! [`ReviewRequest`] and answers with a [`ReviewResponse`]. Both use the same definition of what an answer has to hold.
+//! A client encodes a [`Request`](crate::Request) with [`encode`] and reads the answer with
+//! [`decode`]. A server reads the request as a [`ReviewRequest`] and answers with a
+//! [`ReviewResponse`]. Both use the same definition of what an answer has to hold.
 //!
-//! Source: `pkg/apis/config/v1alpha1/interpretercontext_types.go` of <https://github.com/karmada-io/karmada>, and the proposal of a
+//! Source: `pkg/apis/config/v1alpha1/interpretercontext_types.go` of
+//! <https://github.com/karmada-io/karmada>, and the proposal of a
 //! `ResourceExploringWebhookConfiguration` there.
 
 mod answer;

@@ -97,8 +97,8 @@ impl UserComputing {
         Some(beside_serving(work))
     }
 
-    /// Runs a task that may compute much in any of its steps: each step has a turn, and what it runs
-    /// itself needs no further one. `None`: there was no turn for it.
+    /// Runs a task that may compute much in any of its steps: each step has a turn, and what it
+    /// runs itself needs no further one. `None`: there was no turn for it.
     pub async fn run_task<F: Future>(self, task: F) -> Option<F::Output> {
         let mut task = pin!(task);
         let mut waiting = None;

@@ -156,8 +156,8 @@ impl GarbageCollection {
     }
 
     /// Whether no other store needs what this location has besides documents. One with the same
-    /// prefix that is the same OpenSearch under another address needs it; then its indices are found
-    /// here, as soon as it has any.
+    /// prefix that is the same OpenSearch under another address needs it; then its indices are
+    /// found here, as soon as it has any.
     async fn may_retire(&self) -> bool {
         for pipeline in &self.same_prefix_stores {
             let Some(Ok(())) = pipeline.store.availability() else {

@@ -59,8 +59,8 @@ impl ProblemReason {
     }
 }
 
-/// The rules of customizations, webhook configurations and the `ConfigMap` of an Argo CD. Compiling hostile scripts takes up to a
-/// second each.
+/// The rules of customizations, webhook configurations and the `ConfigMap` of an Argo CD. Compiling
+/// hostile scripts takes up to a second each.
 pub fn assemble<'v>(objects: impl IntoIterator<Item = &'v Value>) -> AssembledRules {
     let mut assembled = AssembledRules::default();
     let mut customizations: Vec<(usize, Customization)> = Vec::new();

@@ -141,7 +141,8 @@ pub enum ReportError {
 }
 
 impl ReportError {
-    /// Whether the control plane would refuse it again: it is too large, or the replica lacks a right.
+    /// Whether the control plane would refuse it again: it is too large, or the replica lacks a
+    /// right.
     pub fn is_refusal(&self) -> bool {
         let Self::Refused { source, .. } = self else {
             return false;

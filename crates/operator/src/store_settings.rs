@@ -38,7 +38,8 @@ pub enum CredentialSource {
     None,
 }
 
-/// How to reach the OpenSearch of a registry: reads the Secrets that it names, which have to allow its addresses.
+/// How to reach the OpenSearch of a registry: reads the Secrets that it names, which have to allow
+/// its addresses.
 pub async fn store_settings(
     config: &OpenSearch,
     credentials: &CredentialSource,

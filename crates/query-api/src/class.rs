@@ -32,8 +32,8 @@ pub enum RequestClass {
 }
 
 impl RequestClass {
-    /// The class of a request, by the parsers that its answer uses, so that no request is limited as
-    /// another one than it is answered as.
+    /// The class of a request, by the parsers that its answer uses, so that no request is limited
+    /// as another one than it is answered as.
     pub fn of(method: &Method, uri: &RequestUri<'_>) -> Self {
         let asked = Asked::parse(method, uri);
         let is_long_running = match &asked {

@@ -1,7 +1,9 @@
-//! Clusterpedia's search labels: requirements in a label selector that set query parameters, so that `kubectl -l` can send them.
+//! Clusterpedia's search labels: requirements in a label selector that set query parameters, so
+//! that `kubectl -l` can send them.
 //!
-//! Keys are matched exactly, with both prefixes that its documents and its code have. An unknown search label is refused, and never selects by a label.
-//! Source: <https://clusterpedia.io/docs/usage/search/>
+//! Keys are matched exactly, with both prefixes that its documents and its code have. An unknown
+//! search label is refused, and never selects by a label. Source:
+//! <https://clusterpedia.io/docs/usage/search/>
 
 use fleetdex_core::selector::{LabelRequirement, LabelSelector, LabelTest};
 

@@ -1,6 +1,7 @@
 //! Boolean query parameters.
 
-/// The value of a boolean parameter that is present: `0` and `false`, in any case, are false; everything else is true, no value included.
+/// The value of a boolean parameter that is present: `0` and `false`, in any case, are false;
+/// everything else is true, no value included.
 ///
 /// Source: `Convert_Slice_string_To_bool` of <https://pkg.go.dev/k8s.io/apimachinery/pkg/runtime>
 pub fn flag(value: &str) -> bool {

@@ -1,8 +1,9 @@
 //! Parses requests below `proxying/karmada/proxy` as an apiserver does.
 //!
-//! Guarantee: the member gets the same request that is checked here. The forwarded path is encoded again from the parsed parts, and parts that
-//! servers read in different ways (encoded slashes, dot segments, empty segments, double encodings) are refused.
-//! Source: `RequestInfo` of <https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request>
+//! Guarantee: the member gets the same request that is checked here. The forwarded path is encoded
+//! again from the parsed parts, and parts that servers read in different ways (encoded slashes, dot
+//! segments, empty segments, double encodings) are refused. Source: `RequestInfo` of
+//! <https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request>
 
 use std::fmt;
 
@@ -184,8 +185,8 @@ pub(crate) fn is_below(uri: &RequestUri<'_>) -> bool {
     below(uri).is_some()
 }
 
-/// Reads the method, the path and the query of a request; `None` if it is not one of Kubernetes over
-/// the fleet.
+/// Reads the method, the path and the query of a request; `None` if it is not one of Kubernetes
+/// over the fleet.
 pub fn parse(method: &str, uri: &RequestUri<'_>) -> Option<Result<FleetRequest, QuestionError>> {
     below(uri).map(|path| parse_path(method, &path, uri.query()))
 }

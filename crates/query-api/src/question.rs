@@ -1,8 +1,9 @@
 //! Parses path and query into a [`Question`], by the rules of Kubernetes' apiserver.
 //!
-//! Guarantee: an invalid value is refused, and the error names its parameter. An unknown parameter is ignored, as in Kubernetes, and its name is
-//! reported: [`ListRequest::ignored`], [`ignored`].
-//! Source of the path rules: `RequestInfo` of <https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request>
+//! Guarantee: an invalid value is refused, and the error names its parameter. An unknown parameter
+//! is ignored, as in Kubernetes, and its name is reported: [`ListRequest::ignored`], [`ignored`].
+//! Source of the path rules: `RequestInfo` of
+//! <https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request>
 
 use fleetdex_core::model::ClusterName;
 use http::Method;
@@ -316,7 +317,8 @@ fn boxed(list: ListRequest) -> Question {
     Question::List(Box::new(list))
 }
 
-/// Parses a list below `proxying/`: `resource_path` is the resource's path, decoded, and `cluster` the one that the path names.
+/// Parses a list below `proxying/`: `resource_path` is the resource's path, decoded, and `cluster`
+/// the one that the path names.
 pub fn list_of_fleet(
     uri: &RequestUri<'_>,
     resource_path: &[&str],
@@ -340,7 +342,8 @@ pub fn ignored(
             &[]
         }
         Question::Verify(_) => &["clusters"],
-        // Clients of OpenAPI send parameters of the index's links, such as a hash. The others report or refuse unknown parameters themselves.
+        // Clients of OpenAPI send parameters of the index's links, such as a hash. The others
+        // report or refuse unknown parameters themselves.
         Question::OpenApi(_)
         | Question::List(_)
         | Question::Aggregate(_)

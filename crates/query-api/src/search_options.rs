@@ -1,4 +1,5 @@
-//! Query parameters of lists that Kubernetes does not have: order, owners, times, and parts of the result.
+//! Query parameters of lists that Kubernetes does not have: order, owners, times, and parts of the
+//! result.
 
 use fleetdex_core::query::ResourceName;
 use jiff::{
@@ -18,7 +19,8 @@ const FLAGS: [&str; 4] = [
 ];
 /// Keys of one order at most.
 const MAX_ORDER: usize = 8;
-/// Generations that an owner search walks at most: each takes requests of its own. A Pod is two from its Deployment.
+/// Generations that an owner search walks at most: each takes requests of its own. A Pod is two
+/// from its Deployment.
 pub const MAX_SENIORITY: usize = 8;
 /// Owners that one request names at most.
 const MAX_OWNERS: usize = 100;
@@ -102,8 +104,8 @@ impl SearchOptions {
         "explain",
     ];
 
-    /// Sets a parameter; false if it is none of [`KNOWN`](Self::KNOWN). An empty value means that the parameter is not given, as in Kubernetes, except for booleans, where it is
-    /// true.
+    /// Sets a parameter; false if it is none of [`KNOWN`](Self::KNOWN). An empty value means that
+    /// the parameter is not given, as in Kubernetes, except for booleans, where it is true.
     pub fn set(&mut self, key: &str, value: &str) -> Result<bool, String> {
         if value.is_empty() && !FLAGS.contains(&key) {
             return Ok(Self::KNOWN.contains(&key) || key == "orderby");
@@ -218,7 +220,8 @@ fn seniority(value: &str) -> Result<Seniority, String> {
     }
 }
 
-/// RFC 3339, a date with or without a time (UTC), or seconds (10 digits) or milliseconds (13) since 1970.
+/// RFC 3339, a date with or without a time (UTC), or seconds (10 digits) or milliseconds (13)
+/// since 1970.
 fn time(value: &str) -> Result<i64, String> {
     let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
     let number = || value.parse::<i64>().ok();

@@ -1,4 +1,5 @@
-//! The URI of a request: the segments of its path and the parameters of its query, each decoded once.
+//! The URI of a request: the segments of its path and the parameters of its query, each decoded
+//! once.
 //!
 //! Authorization attributes, limits, request parsing, content negotiation and proxying all take the
 //! result, so that they cannot read one request in different ways.
@@ -25,8 +26,8 @@ pub struct RequestUri<'u> {
 impl<'u> RequestUri<'u> {
     /// Decodes the path and the query. Leading and trailing slashes of the path are ignored.
     ///
-    /// Errors: a segment with malformed percent-encoding, and an empty one, which is a variable that a script forgot to set.
-    /// [`QueryParameters`] keep their own error until they are used.
+    /// Errors: a segment with malformed percent-encoding, and an empty one, which is a variable
+    /// that a script forgot to set. [`QueryParameters`] keep their own error until they are used.
     pub fn parse(path: &'u str, query: Option<&'u str>) -> Result<Self, QuestionError> {
         let mut segments = Vec::new();
         for segment in path.trim_matches('/').split('/').filter(|_| path != "/") {
@@ -62,7 +63,8 @@ impl<'u> RequestUri<'u> {
     }
 }
 
-/// The parameters of a query. Those after a malformed one are not read: every use of the parameters returns the error.
+/// The parameters of a query. Those after a malformed one are not read: every use of the parameters
+/// returns the error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryParameters<'u> {
     encoded: &'u str,
@@ -117,7 +119,8 @@ impl<'u> QueryParameters<'u> {
         }
     }
 
-    /// All parameters of a request that is answered here. A repeated key is refused, because servers disagree on which value counts.
+    /// All parameters of a request that is answered here. A repeated key is refused, because
+    /// servers disagree on which value counts.
     pub fn distinct(&self) -> Result<&[QueryParameter<'u>], QuestionError> {
         let mut keys = HashSet::new();
         for parameter in self.parameters.iter().take(MAX_PARAMETERS) {

@@ -47,9 +47,11 @@ pub struct Completion {
     pub is_finished: bool,
 }
 
-/// Completes what stands before `cursor`, a position in bytes, and replaces the whole name or value around it.
+/// Completes what stands before `cursor`, a position in bytes, and replaces the whole name or value
+/// around it.
 ///
-/// If the other terms of the text are valid, so is the whole text with a finished item. Values of the vocabulary that the grammar refuses are left out.
+/// If the other terms of the text are valid, so is the whole text with a finished item. Values of
+/// the vocabulary that the grammar refuses are left out.
 pub fn complete(text: &str, cursor: usize, vocabulary: &dyn Vocabulary) -> Completions {
     let cursor = text.floor_char_boundary(cursor);
     let piece = piece_at(text, cursor);
@@ -263,7 +265,8 @@ impl Context<'_> {
             .collect()
     }
 
-    /// The key of a label, or one of its values. `first` has the key and the operator, `value` is at the cursor.
+    /// The key of a label, or one of its values. `first` has the key and the operator, `value` is
+    /// at the cursor.
     fn label(&self, first: &Range<usize>, value: Range<usize>) -> Completions {
         let LabelHead { key, operator, .. } = LabelHead::of(&self.text[first.clone()]);
         let key_end = first.start + key.len();

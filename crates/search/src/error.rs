@@ -15,7 +15,8 @@ pub struct SyntaxError {
 }
 
 impl SyntaxError {
-    /// The error of these bytes of the text. A span beyond the text or inside a character is moved to the character before.
+    /// The error of these bytes of the text. A span beyond the text or inside a character is moved
+    /// to the character before.
     pub fn new(text: &str, span: Range<usize>, message: impl Into<String>) -> Self {
         let start = text.floor_char_boundary(span.start);
         let end = text.floor_char_boundary(span.end).max(start);

@@ -1,12 +1,14 @@
-//! The language of searches over all kinds, such as `kind:Pod -health:Healthy label:app=web checkout`.
+//! The language of searches over all kinds, such as
+//! `kind:Pod -health:Healthy label:app=web checkout`.
 //!
 //! ```text
 //!  parse, complete ──> values ──> scan, qualifiers ──> search
 //!  wanted_values ──> complete ──> vocabulary
 //! ```
 //!
-//! Guarantees: [`parse`] and [`complete`] accept any text without a panic; every error has a position and says what to write; for every
-//! search `x` that [`parse`] returns, `parse(&x.to_string())` returns `x` again.
+//! Guarantees: [`parse`] and [`complete`] accept any text without a panic; every error has a
+//! position and says what to write; for every search `x` that [`parse`] returns,
+//! `parse(&x.to_string())` returns `x` again.
 //!
 //! # Grammar
 //!
@@ -22,10 +24,12 @@
 //! uses       = "uses:" kind "/" [ namespace "/" ] name { "," … }
 //! ```
 //!
-//! - `nginx:1.27` is a word, because `nginx` is no qualifier. A name that differs from a qualifier by a typing error is refused.
-//! - `AND`, `OR` and `NOT` in capitals are no words unless quoted: all terms are combined by "and", and alternatives are values.
-//! - A text has at most [`MAX_BYTES`] bytes, as written and as printed, [`MAX_TERMS`] terms, [`MAX_VALUES`] values for each term, and
-//!   [`MAX_WORD_BYTES`] bytes in a word.
+//! - `nginx:1.27` is a word, because `nginx` is no qualifier. A name that differs from a qualifier
+//!   by a typing error is refused.
+//! - `AND`, `OR` and `NOT` in capitals are no words unless quoted: all terms are combined by "and",
+//!   and alternatives are values.
+//! - A text has at most [`MAX_BYTES`] bytes, as written and as printed, [`MAX_TERMS`] terms,
+//!   [`MAX_VALUES`] values for each term, and [`MAX_WORD_BYTES`] bytes in a word.
 
 mod age;
 mod complete;

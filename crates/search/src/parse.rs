@@ -30,7 +30,8 @@ pub fn parse(text: &str) -> Result<Search, SyntaxError> {
         terms.push(term(text, piece, &mut pieces)?);
     }
     let search = Search { terms };
-    // Few spellings are shorter than the canonical one; what is accepted can also be printed and parsed.
+    // Few spellings are shorter than the canonical one; what is accepted can also be printed and
+    // parsed.
     check_length(text, &search.to_string())?;
     Ok(search)
 }

@@ -184,7 +184,8 @@ impl Qualifier {
 /// Two letters more than `namespace`.
 const LONGEST_MISTYPED_NAME: usize = 11;
 
-/// How many typing errors a name may have to be recognized. Short names differ by one letter from too many words.
+/// How many typing errors a name may have to be recognized. Short names differ by one letter from
+/// too many words.
 fn accepted_edits(name: &str) -> usize {
     match name.len() {
         ..=3 => 0,
@@ -193,7 +194,8 @@ fn accepted_edits(name: &str) -> usize {
     }
 }
 
-/// How many letters have to be inserted, deleted, replaced, or swapped with their neighbour: the optimal string alignment distance.
+/// How many letters have to be inserted, deleted, replaced, or swapped with their neighbour: the
+/// optimal string alignment distance.
 fn edit_distance(left: &[u8], right: &[u8]) -> usize {
     let mut rows = vec![vec![0; right.len() + 1]; left.len() + 1];
     for i in 0..=left.len() {

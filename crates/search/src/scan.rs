@@ -1,4 +1,5 @@
-//! Splits a text into terms, and the values of a qualifier into their alternatives; quotes are resolved here.
+//! Splits a text into terms, and the values of a qualifier into their alternatives; quotes are
+//! resolved here.
 
 use std::ops::Range;
 
@@ -6,7 +7,8 @@ use super::{error::SyntaxError, qualifiers::Qualifier};
 
 /// Alternatives of one term.
 pub const MAX_VALUES: usize = 64;
-/// Words that are operators in other languages; here only the last one is, and the others are refused unless quoted.
+/// Words that are operators in other languages; here only the last one is, and the others are
+/// refused unless quoted.
 pub(super) const OPERATORS: [&str; 3] = ["AND", "OR", "NOT"];
 
 /// One of the alternatives of a qualifier.

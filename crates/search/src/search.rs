@@ -39,7 +39,8 @@ impl Eq for Term {}
 pub enum Condition {
     /// A word, without its quotes; found without regard to ASCII case.
     Word(String),
-    /// Kinds, as written: kind, plural, singular or short name, optionally with `.group`. The server resolves them.
+    /// Kinds, as written: kind, plural, singular or short name, optionally with `.group`. The
+    /// server resolves them.
     Kind(Vec<String>),
     /// Member clusters.
     Cluster(Vec<ClusterName>),
@@ -53,7 +54,8 @@ pub enum Condition {
     Health(Vec<String>),
     /// Exact reasons of the health.
     Reason(Vec<String>),
-    /// Images, as `image` in field selectors accepts them: a repository, with a tag, or with a digest.
+    /// Images, as `image` in field selectors accepts them: a repository, with a tag, or with a
+    /// digest.
     Image(Vec<String>),
     /// The time since the creation.
     Age(AgeTest),
@@ -64,7 +66,8 @@ pub enum Condition {
 /// A test of the time since the creation of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgeTest {
-    /// Whether the object must be younger than `age`, and not older. To the second, so that `<` and `<=` are the same.
+    /// Whether the object must be younger than `age`, and not older. To the second, so that `<` and
+    /// `<=` are the same.
     pub younger: bool,
     /// The bound, in whole seconds; a hundred years at most.
     pub age: Duration,

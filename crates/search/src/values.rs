@@ -80,7 +80,8 @@ impl GivenValues<'_> {
         Ok(ages[0])
     }
 
-    /// The first value begins with the key and the operator; the others are further values of the label.
+    /// The first value begins with the key and the operator; the others are further values of the
+    /// label.
     fn label(&self) -> Result<LabelRequirement, SyntaxError> {
         let (first, others) = (&self.all[0], &self.all[1..]);
         let LabelHead {
@@ -126,7 +127,8 @@ impl GivenValues<'_> {
         })
     }
 
-    /// The values of a label, each of which is checked by itself, so that an error has its position.
+    /// The values of a label, each of which is checked by itself, so that an error has its
+    /// position.
     fn label_values(
         &self,
         key: &str,

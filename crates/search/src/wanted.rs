@@ -9,7 +9,8 @@ use super::{
 
 /// What [`complete`] asks a vocabulary for at `cursor`, a position in bytes.
 ///
-/// For a vocabulary that has to be read from elsewhere: read these values, and complete with the map of them.
+/// For a vocabulary that has to be read from elsewhere: read these values, and complete with the
+/// map of them.
 pub fn wanted_values(text: &str, cursor: usize) -> Vec<WantedValues> {
     let recorder = Recorder::default();
     complete(text, cursor, &recorder);

@@ -1,8 +1,8 @@
 //! Answers the questions of the query API: plans them, restricts them to what the caller may see,
 //! takes the memory and the turns that they need, and reads the stores.
 //!
-//! HTTP and the page only translate between their clients and [`Answers`]; Kubernetes over the fleet
-//! uses its lists and watches, and asks the members for the rest.
+//! HTTP and the page only translate between their clients and [`Answers`]; Kubernetes over the
+//! fleet uses its lists and watches, and asks the members for the rest.
 
 mod aggregated_discovery;
 mod completions;

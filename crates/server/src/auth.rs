@@ -1,5 +1,6 @@
 //! TLS, authentication and authorization, all delegated to the control plane. A loopback server has
-//! the token of [`token_file`] instead. [`continue_token`] seals the tokens of pages. [`page_session`] keeps users of the web page signed in.
+//! the token of [`token_file`] instead. [`continue_token`] seals the tokens of pages.
+//! [`page_session`] keeps users of the web page signed in.
 //!
 //! Follows the rules for servers behind Kubernetes' aggregation layer: the API server in front is
 //! trusted because of its client certificate and nothing else, and every request is authorized

@@ -279,7 +279,8 @@ impl Catalog {
         self.stores.get(name)
     }
 
-    /// Whether the same resources of the same clusters are in the same stores as in another catalog.
+    /// Whether the same resources of the same clusters are in the same stores as in another
+    /// catalog.
     pub fn holds_like(&self, other: &Self) -> bool {
         self.clusters == other.clusters
             && self.coverages == other.coverages

@@ -1,7 +1,7 @@
 //! Accepts connections, and admits, authenticates and authorizes requests.
 //!
-//! [`listen`] serves the port, [`serve`] admits requests and hands them to `dispatch`, which authorizes them and hands
-//! them to what answers them, or to `page`.
+//! [`listen`] serves the port, [`serve`] admits requests and hands them to `dispatch`, which
+//! authorizes them and hands them to what answers them, or to `page`.
 
 pub mod api_state;
 mod compression;

@@ -1,7 +1,7 @@
 //! Kubernetes over the fleet: everything below `proxying/karmada/proxy`.
 //!
-//! [`fleet_request`] reads method, path and query. Lists and watches come from the index, as those below
-//! `search/`. A request for one object goes to the member that has it ([`object_request`]):
+//! [`fleet_request`] reads method, path and query. Lists and watches come from the index, as those
+//! below `search/`. A request for one object goes to the member that has it ([`object_request`]):
 //! [`locate`] asks the index which member that is, [`body`] translates resource versions and
 //! annotations of what the client writes, and [`forward`] sends it with an impersonated client
 //! ([`client_cache`]), with the headers that [`headers`] lets through, and with a [`tunnel`] for

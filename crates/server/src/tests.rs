@@ -519,7 +519,8 @@ async fn hostile_input_is_refused_with_its_position() {
     400 BadRequest: path: "%ff%fe" does not decode to UTF-8
     400 BadRequest: path "/apis/search.fleetdex.io/v1alpha1/search/api/v1//pods" has an empty segment
     "#);
-    // A huge limit that is a number is lowered, as a page of a real API server may be shorter than asked for.
+    // A huge limit that is a number is lowered, as a page of a real API server may be shorter than
+    // asked for.
     assert_eq!(
         fetch(&app, &pods("limit=18446744073709551615")).await.0,
         200

@@ -1,4 +1,5 @@
-//! What OpenSearch is asked for a query: the bodies of the `_search` requests, without sending them.
+//! What OpenSearch is asked for a query: the bodies of the `_search` requests, without sending
+//! them.
 //!
 //! They are the same for every store, because an embedded store answers as OpenSearch would.
 

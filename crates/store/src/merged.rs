@@ -85,8 +85,8 @@ impl Merged {
         Ok((page, visible.into_iter().min().unwrap_or_default()))
     }
 
-    /// The first objects of a query, and whether there are more. Opens no view and no change log: for a
-    /// result that is neither continued nor watched.
+    /// The first objects of a query, and whether there are more. Opens no view and no change log:
+    /// for a result that is neither continued nor watched.
     pub async fn first_objects(&self, query: &Query) -> Result<(Vec<Hit>, bool), StoreError> {
         let asked = self
             .parts

@@ -14,8 +14,8 @@ use crate::{StoreError, changes::Log};
 #[async_trait]
 pub trait IndexReader: Send + Sync {
     /// Returns one page of a query; `from` is the cursor of the page before. The view that the next
-    /// page is read from stays open for five minutes and counts against its requester's share; a view
-    /// beyond the share closes an earlier one of the same requester.
+    /// page is read from stays open for five minutes and counts against its requester's share; a
+    /// view beyond the share closes an earlier one of the same requester.
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError>;
 
     /// Protects the view of a cursor, which is being read to its end, from being closed for another
@@ -29,8 +29,8 @@ pub trait IndexReader: Send + Sync {
     /// comes after the last object of this one when it is read.
     async fn ranked_page(&self, query: &RankedQuery) -> Result<RankedPage, StoreError>;
 
-    /// Returns, for each prefix, the most frequent values of the objects of several resources. Opens
-    /// no view.
+    /// Returns, for each prefix, the most frequent values of the objects of several resources.
+    /// Opens no view.
     async fn frequent_values(&self, query: &ValuesQuery) -> Result<Vec<ValueCounts>, StoreError>;
 
     /// Finds objects of any kind by the keys of owner searches. Fails if there are more than
@@ -42,8 +42,8 @@ pub trait IndexReader: Send + Sync {
     async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError>;
 
     /// One page of one store's part of a list that is merged from several stores. The first page,
-    /// without `from`, is read without a view if nothing follows it. The view stays open until it is
-    /// [released](IndexReader::release) or unused for five minutes.
+    /// without `from`, is read without a view if nothing follows it. The view stays open until it
+    /// is [released](IndexReader::release) or unused for five minutes.
     async fn sorted_page(
         &self,
         query: &Query,
@@ -54,12 +54,12 @@ pub trait IndexReader: Send + Sync {
     /// share.
     async fn open_view(&self, query: &Query) -> Result<String, StoreError>;
 
-    /// The sequence number of the last change that every query about a resource is sure to show from
-    /// now on.
+    /// The sequence number of the last change that every query about a resource is sure to show
+    /// from now on.
     async fn visible_sequence(&self, resource: &ResourceName) -> Result<u64, StoreError>;
 
-    /// The log of the changes that queries show. It is recorded from now on at the latest, and for as
-    /// long as it is asked for now and then.
+    /// The log of the changes that queries show. It is recorded from now on at the latest, and for
+    /// as long as it is asked for now and then.
     async fn change_log(&self) -> Result<Arc<Log>, StoreError>;
 
     /// Counts the objects of a query in groups, exactly. `top`: how many of the largest groups are
@@ -71,8 +71,8 @@ pub trait IndexReader: Send + Sync {
         top: usize,
     ) -> Result<Groups, StoreError>;
 
-    /// The groups that the objects of a query are in, with approximate counts. Opens no view: a group
-    /// that appears or disappears meanwhile may be missing.
+    /// The groups that the objects of a query are in, with approximate counts. Opens no view: a
+    /// group that appears or disappears meanwhile may be missing.
     async fn groups(&self, query: &Query, by: &[GroupKey]) -> Result<Groups, StoreError> {
         self.aggregate(query, by, usize::MAX).await
     }

@@ -12,7 +12,8 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::text_index::TextIndex;
 
-/// Terms that are remembered for the words that were looked for last, about 10 bytes each: a query has 14 words at most.
+/// Terms that are remembered for the words that were looked for last, about 10 bytes each: a query
+/// has 14 words at most.
 const REMEMBERED_TERMS: usize = 1_000_000;
 
 /// Prefix of label keys, so that no label is taken for a field: no field path has a space.
@@ -96,7 +97,8 @@ pub(super) struct MatchingTerms {
 }
 
 impl MatchingTerms {
-    /// How many terms they are; for each word some more, so that words without terms are forgotten, too.
+    /// How many terms they are; for each word some more, so that words without terms are forgotten,
+    /// too.
     fn cost(&self) -> usize {
         let terms: usize = self.by_key.values().map(|numbers| numbers.len()).sum();
         terms + 10_000
@@ -111,7 +113,8 @@ pub(super) struct TermTable {
     free: Vec<u32>,
     numbers: HashTable<u32>,
     hasher: RandomState,
-    /// The terms in which words are looked for, if they are: labels as `key=value`, of others the value.
+    /// The terms in which words are looked for, if they are: labels as `key=value`, of others the
+    /// value.
     words: Option<TextIndex>,
     /// Grows with every change of these terms.
     generation: u64,
@@ -144,9 +147,9 @@ impl TermDictionary {
         }
     }
 
-    /// The terms that match a word. They are those of the vocabulary as it is during this call; a number that a table
-    /// has keeps its meaning while the table is locked. Another new term makes the next call look through all terms
-    /// again: ask once for all tables.
+    /// The terms that match a word. They are those of the vocabulary as it is during this call; a
+    /// number that a table has keeps its meaning while the table is locked. Another new term makes
+    /// the next call look through all terms again: ask once for all tables.
     pub(super) fn matching(&self, word: &Word) -> Arc<MatchingTerms> {
         let generation = self.read().generation;
         let is_it = |known: &&Arc<MatchingTerms>| {

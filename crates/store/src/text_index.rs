@@ -90,7 +90,8 @@ impl TextIndex {
         Some(from + steps)
     }
 
-    /// Hands over the numbers of the texts that contain a part in lower case, and how well they match.
+    /// Hands over the numbers of the texts that contain a part in lower case, and how well they
+    /// match.
     pub(super) fn for_each_with(&self, part: &str, mut each: impl FnMut(u32, WordMatch)) {
         let finder = Finder::new(part.as_bytes());
         let (mut from, mut entry) = (0, 0);

@@ -46,9 +46,9 @@ pub trait RevisionStore: Send + Sync {
         above: u64,
     ) -> Result<IndexRevision, StoreError>;
 
-    /// Answers queries about these resources of a revision, in one step. With all of them, it removes
-    /// the cluster's other revisions in the same step; with some, resources that were not visible
-    /// before and are not listed stay hidden.
+    /// Answers queries about these resources of a revision, in one step. With all of them, it
+    /// removes the cluster's other revisions in the same step; with some, resources that were not
+    /// visible before and are not listed stay hidden.
     async fn activate(
         &self,
         revision: &IndexRevision,
@@ -96,8 +96,8 @@ pub trait DocumentVersions: Send + Sync {
         visit: Visit<'_>,
     ) -> Result<(), StoreError>;
 
-    /// Whether an extent has documents that were made by certain rules. A store that does not outlive
-    /// a restart has none that were made by this process's rules, and need not know others.
+    /// Whether an extent has documents that were made by certain rules. A store that does not
+    /// outlive a restart has none that were made by this process's rules, and need not know others.
     async fn has_documents_made_by(
         &self,
         revision: &IndexRevision,
@@ -130,9 +130,9 @@ pub trait ChangeLogWriter: Send + Sync {
     /// process would have sent again, makes watches list again.
     fn hand_over(&self, cluster: &ClusterName);
 
-    /// Ends the change log: this process writes nothing more. Waits briefly until the other replicas
-    /// have read the last changes and the end. A write of unknown outcome makes their watches list
-    /// again instead.
+    /// Ends the change log: this process writes nothing more. Waits briefly until the other
+    /// replicas have read the last changes and the end. A write of unknown outcome makes their
+    /// watches list again instead.
     async fn close_change_log(&self);
 
     /// Ends all watches, which list again: no order of the changes would be right for every one of
@@ -146,8 +146,8 @@ pub trait IndexSharing: Send + Sync {
     /// How many clusters are going to have documents.
     fn expect_clusters(&self, clusters: usize);
 
-    /// The clusters of those live revisions whose documents belong elsewhere: their next revision is
-    /// to be opened.
+    /// The clusters of those live revisions whose documents belong elsewhere: their next revision
+    /// is to be opened.
     async fn misplaced(
         &self,
         revisions: &[IndexRevision],

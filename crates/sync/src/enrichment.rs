@@ -1,4 +1,5 @@
-//! Asks interpreter webhooks about objects whose documents are written already, and writes the documents again with their answers.
+//! Asks interpreter webhooks about objects whose documents are written already, and writes the
+//! documents again with their answers.
 //!
 //! ```text
 //!  unit ──document──> pipeline        queue ──> webhook
@@ -8,8 +9,9 @@
 //!                                replaced by an earlier write that the store applied late
 //! ```
 //!
-//! Guarantee: an answer never delays a change, and never replaces a newer version: the store compares versions. In the end every document has the answer
-//! about its version, or why there is none.
+//! Guarantee: an answer never delays a change, and never replaces a newer version: the store
+//! compares versions. In the end every document has the answer about its version, or why there is
+//! none.
 
 mod deletions;
 mod object;
@@ -97,7 +99,8 @@ enum Pass {
 }
 
 impl UnitEnrichment {
-    /// The enrichment of a stream; `None` if no webhook answers for its kind. `prefix` identifies the stream among all that the process has ever run.
+    /// The enrichment of a stream; `None` if no webhook answers for its kind. `prefix` identifies
+    /// the stream among all that the process has ever run.
     pub fn new(
         rules: &KindRules,
         access: &WebhookAccess,
@@ -131,7 +134,8 @@ impl UnitEnrichment {
         })
     }
 
-    /// Sets the write alias of the revision. `resumes`: whether the stream lists nothing now, so that answers may have been lost with another process.
+    /// Sets the write alias of the revision. `resumes`: whether the stream lists nothing now, so
+    /// that answers may have been lost with another process.
     pub(crate) fn opened(&self, target: &IndexName, resumes: bool) {
         // A stream opens one revision.
         let _ = self.unit.target.set(target.clone());
@@ -140,13 +144,14 @@ impl UnitEnrichment {
         }
     }
 
-    /// The stream begins a list, so a pass under way has to begin again: its pages may show an object
-    /// that was created and deleted before the list, of which the stream writes no deletion.
+    /// The stream begins a list, so a pass under way has to begin again: its pages may show an
+    /// object that was created and deleted before the list, of which the stream writes no deletion.
     pub(crate) fn list_begun(&self) {
         self.deletions.end();
     }
 
-    /// Asks the webhooks about an object whose document is being written. Never waits: what finds no room is left to a pass.
+    /// Asks the webhooks about an object whose document is being written. Never waits: what finds
+    /// no room is left to a pass.
     pub(crate) fn submit(&self, object: &Object<'_>) {
         if !self.try_submit(object) && !planted(Bug::ForgetFullQueue) {
             self.unit.pass_is_due.notify_one();
@@ -258,9 +263,10 @@ impl UnitEnrichment {
         }
     }
 
-    /// Whether there was room for a listed object, or it needs none. `reached`: up to where the stream
-    /// had got before the page was requested. The stream submits a later object itself, and without
-    /// it no deletion would follow an answer; neither does one that the stream has handled already.
+    /// Whether there was room for a listed object, or it needs none. `reached`: up to where the
+    /// stream had got before the page was requested. The stream submits a later object itself, and
+    /// without it no deletion would follow an answer; neither does one that the stream has handled
+    /// already.
     fn submit_listed(
         &self,
         json: &str,

@@ -23,8 +23,9 @@ pub(crate) struct ObjectRoom {
 }
 
 impl ObjectRoom {
-    /// Waits for room for the tree of a text of `bytes`. It blocks the thread, for as long as others
-    /// take to make their documents: nothing is awaited, and no more is taken, while it is held.
+    /// Waits for room for the tree of a text of `bytes`. It blocks the thread, for as long as
+    /// others take to make their documents: nothing is awaited, and no more is taken, while it is
+    /// held.
     pub(crate) fn wait(bytes: usize) -> Self {
         OBJECT_ROOMS.wait(bytes)
     }

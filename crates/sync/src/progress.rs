@@ -36,8 +36,9 @@ pub use self::{
 };
 use crate::path_presence::PathPresence;
 
-/// How long after the end of its request the store may apply a write at the latest: OpenSearch has the request in a queue
-/// of bounded length then, and answers within a minute unless it is overloaded.
+/// How long after the end of its request the store may apply a write at the latest: OpenSearch has
+/// the request in a queue of bounded length then, and answers within a minute unless it is
+/// overloaded.
 const MAX_LATENESS: Duration = Duration::from_mins(5);
 /// The age of the oldest change that is not stored, from which query results count as stale. A
 /// change is usually stored within a second or two.
@@ -233,14 +234,15 @@ impl Progress {
         }
     }
 
-    /// Notes that a request with a write of the unit has failed, which the store may apply all the same: after a later write
-    /// of the same version, such as the answer of a webhook, too. Versions do not show that.
+    /// Notes that a request with a write of the unit has failed, which the store may apply all the
+    /// same: after a later write of the same version, such as the answer of a webhook, too.
+    /// Versions do not show that.
     pub(crate) fn write_abandoned(&self) {
         *self.abandoned_write.lock() = Some(Instant::now());
     }
 
-    /// Waits until documents may have been replaced by older ones of the same version, and will not be any more. The first
-    /// time counts the writes of a process that wrote before this one.
+    /// Waits until documents may have been replaced by older ones of the same version, and will not
+    /// be any more. The first time counts the writes of a process that wrote before this one.
     pub(crate) async fn settled(&self) {
         self.settled.notified().await;
     }

@@ -1,8 +1,8 @@
-//! The trace of a write: from the line of a watch or the page of a list to the acknowledgement of the
-//! store. And that of the opening of a watch, without which no line arrives.
+//! The trace of a write: from the line of a watch or the page of a list to the acknowledgement of
+//! the store. And that of the opening of a watch, without which no line arrives.
 //!
-//! Whether it is recorded is decided when the line or the page arrives. A write without a trace carries
-//! `None`.
+//! Whether it is recorded is decided when the line or the page arrives. A write without a trace
+//! carries `None`.
 
 use std::time::SystemTime;
 

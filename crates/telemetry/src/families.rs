@@ -1,5 +1,5 @@
-//! The table of metrics: each family has its field, name, unit and help text in one place, from which it
-//! is registered and described.
+//! The table of metrics: each family has its field, name, unit and help text in one place, from
+//! which it is registered and described.
 
 use std::sync::Arc;
 

@@ -9,6 +9,7 @@ pub trait LaggingStream: Debug + Send + Sync {
     /// The cluster.
     fn cluster(&self) -> ClusterName;
 
-    /// How long the oldest received change that is not acknowledged has waited; zero if there is none.
+    /// How long the oldest received change that is not acknowledged has waited; zero if there is
+    /// none.
     fn lag(&self) -> Duration;
 }

@@ -11,8 +11,8 @@ use tracing_subscriber::{
 
 /// The filter without `--log-level` and `RUST_LOG`.
 const DEFAULT_FILTER: &str = "info";
-/// The verifier of reqwest's certificates logs an ERROR for each attempt that fails, without the server.
-/// The caller that connects reports the failure once, with the server.
+/// The verifier of reqwest's certificates logs an ERROR for each attempt that fails, without the
+/// server. The caller that connects reports the failure once, with the server.
 const REPORTED_ELSEWHERE: &str = "rustls_platform_verifier=off";
 
 /// The flags of every long-running command.
@@ -185,8 +185,8 @@ fn filter(flag: Option<&str>, environment: Option<&str>) -> Result<EnvFilter, Lo
         })
 }
 
-/// A directive that is one word and no level. `EnvFilter` takes it for a target whose every event is
-/// logged, and nothing else is.
+/// A directive that is one word and no level. `EnvFilter` takes it for a target whose every event
+/// is logged, and nothing else is.
 fn misspelt_level(directives: &str) -> Option<&str> {
     directives.split(',').map(str::trim).find(|directive| {
         let is_word = !directive.is_empty() && directive.chars().all(char::is_alphanumeric);

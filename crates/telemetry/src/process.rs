@@ -1,6 +1,6 @@
 //! The standard metrics of a process, read from `/proc` when they are asked for:
-//! <https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics>. Elsewhere than on Linux
-//! there are none.
+//! <https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics>. Elsewhere than
+//! on Linux there are none.
 
 use std::{
     fmt, fs,

@@ -1,14 +1,15 @@
-//! Traces by OpenTelemetry: how a change gets from a watch into a store, and how a question is answered.
+//! Traces by OpenTelemetry: how a change gets from a watch into a store, and how a question is
+//! answered.
 //!
 //! Guarantees:
 //! - without an endpoint in the environment there is no tracer, and no span is created;
 //! - whether a trace is recorded is decided when it begins. Of one that is not, nothing is kept: to
 //!   carry it is to carry a `None`;
-//! - spans hold no content and no names of objects, no credentials and no users; their names are from
-//!   a closed set.
+//! - spans hold no content and no names of objects, no credentials and no users; their names are
+//!   from a closed set.
 //!
-//! The tracer is part of the context of a trace, so that code far below takes part in the trace of its
-//! caller, if there is one, without being handed a tracer: [`child`].
+//! The tracer is part of the context of a trace, so that code far below takes part in the trace of
+//! its caller, if there is one, without being handed a tracer: [`child`].
 
 mod export;
 mod sampling;
@@ -88,8 +89,8 @@ impl Beginning {
 }
 
 impl CallerSpan {
-    /// The span of the caller, if the headers name one. `tracestate` is not used: it would carry text of
-    /// the caller on.
+    /// The span of the caller, if the headers name one. `tracestate` is not used: it would carry
+    /// text of the caller on.
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         if headers.get_all(TRACE_PARENT).iter().count() != 1 {
             return None;
@@ -139,8 +140,8 @@ impl Traces {
         self.0.is_some()
     }
 
-    /// Begins a trace, in that of `caller` if there is one; `None` if it is not recorded. The attributes
-    /// are made only if it is.
+    /// Begins a trace, in that of `caller` if there is one; `None` if it is not recorded. The
+    /// attributes are made only if it is.
     pub fn begin(
         &self,
         beginning: Beginning,
@@ -201,7 +202,8 @@ impl Trace {
         span.set_status(Status::error(""));
     }
 
-    /// Adds the status of an HTTP response. The client of a request calls this, for which 4xx is an error.
+    /// Adds the status of an HTTP response. The client of a request calls this, for which 4xx is an
+    /// error.
     pub fn set_status_code(&self, status: StatusCode) {
         self.set(KeyValue::new(STATUS_CODE, i64::from(status.as_u16())));
         if status.is_client_error() || status.is_server_error() {
@@ -255,8 +257,8 @@ impl Trace {
         }
     }
 
-    /// The same for a request to `OpenSearch`, which shows the id of the trace in its tasks and slow
-    /// logs.
+    /// The same for a request to `OpenSearch`, which shows the id of the trace in its tasks and
+    /// slow logs.
     pub fn propagate_to_opensearch(&self, headers: &mut HeaderMap) {
         self.propagate(headers);
         if let Ok(value) = HeaderValue::try_from(self.id()) {
@@ -273,8 +275,8 @@ pub async fn within<F: Future>(trace: Option<Trace>, future: F) -> F::Output {
     }
 }
 
-/// Begins the span of what several traces wait for, as a child of the first of them. It links to the
-/// others, and they to it.
+/// Begins the span of what several traces wait for, as a child of the first of them. It links to
+/// the others, and they to it.
 pub fn joint(
     traces: &[Trace],
     beginning: Beginning,

@@ -20,7 +20,8 @@ use super::{
     labels::{label_sets, label_values},
 };
 
-/// Webhooks with series of their own. Fleets have a handful; further ones share the series of `other`.
+/// Webhooks with series of their own. Fleets have a handful; further ones share the series of
+/// `other`.
 const MAX_WEBHOOKS: usize = 200;
 const OTHER: &str = "other";
 
@@ -93,8 +94,8 @@ pub struct WebhookMetrics {
     families: WebhookFamilies,
 }
 
-/// Upper bounds of 1 ms to 33 s, doubling: a webhook in the same cluster answers in a few milliseconds, and none may take
-/// longer than 30 s.
+/// Upper bounds of 1 ms to 33 s, doubling: a webhook in the same cluster answers in a few
+/// milliseconds, and none may take longer than 30 s.
 fn call_seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 2.0, 16))
 }

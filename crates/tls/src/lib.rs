@@ -35,8 +35,8 @@ pub enum TlsFailure {
     },
     /// The certificate of the server is not valid yet.
     NotYetValid {
-        /// From when on it is valid, if that is known. Not the time here: a message that changed with
-        /// each attempt would be logged and written to a status each time.
+        /// From when on it is valid, if that is known. Not the time here: a message that changed
+        /// with each attempt would be logged and written to a status each time.
         not_before: Option<Timestamp>,
     },
     /// The certificate of the server is one for other names.

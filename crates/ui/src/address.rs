@@ -48,7 +48,8 @@ pub(crate) struct NativePath {
 }
 
 impl NativePath {
-    /// Reads decoded segments such as `apis`, `apps`, `v1`, `namespaces`, `shop`, `deployments`, `checkout`.
+    /// Reads decoded segments such as `apis`, `apps`, `v1`, `namespaces`, `shop`, `deployments`,
+    /// `checkout`.
     pub(crate) fn parse(segments: &[&str]) -> Option<Self> {
         let (group, version, rest) = match segments {
             ["api", version, rest @ ..] => ("", version, rest),

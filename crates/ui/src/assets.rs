@@ -1,4 +1,5 @@
-//! Styles, scripts and the icon, built into the program. Their addresses change with their content, so that browsers may keep them.
+//! Styles, scripts and the icon, built into the program. Their addresses change with their content,
+//! so that browsers may keep them.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,5 @@
-//! The relations of an object as a small picture: what uses it on the left, what it uses on the right.
+//! The relations of an object as a small picture: what uses it on the left, what it uses on the
+//! right.
 
 use maud::{Markup, html};
 
@@ -46,7 +47,8 @@ pub(crate) fn picture(center: &GraphNode, left: &[GraphNode], right: &[GraphNode
     }
 }
 
-/// The objects of one side, at `x`, each connected from `from` to `to`, which is the edge of the object in the middle.
+/// The objects of one side, at `x`, each connected from `from` to `to`, which is the edge of the
+/// object in the middle.
 fn side(
     nodes: &[GraphNode],
     x: usize,

@@ -111,7 +111,8 @@ fn keys() -> Markup {
     }
 }
 
-/// Sentences about what an answer lacks. The place is always there, so that those that come later are announced.
+/// Sentences about what an answer lacks. The place is always there, so that those that come later
+/// are announced.
 pub(crate) fn warnings(texts: &[String]) -> Markup {
     html! {
         div role="status" {

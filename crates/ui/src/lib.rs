@@ -1,13 +1,15 @@
-//! The web page of Fleetdex at `/ui`: HTML that shows what the query API answers, and small scripts on top.
+//! The web page of Fleetdex at `/ui`: HTML that shows what the query API answers, and small scripts
+//! on top.
 //!
 //! ```text
 //!  respond ──> views ──> layout, address, tables, yaml, differences, graph ──> response
 //!     └──────> query ──> [QueryApi]
 //! ```
 //!
-//! Guarantees: every value of a member or a user is escaped; no response names another host, and scripts and styles come from this server alone
-//! ([`CONTENT_SECURITY_POLICY`]); a view asks the query API only, as its caller, so that it shows what the caller may list and nothing else. Search, lists
-//! and objects work without scripts. The address of a view has its whole state.
+//! Guarantees: every value of a member or a user is escaped; no response names another host, and
+//! scripts and styles come from this server alone ([`CONTENT_SECURITY_POLICY`]); a view asks the
+//! query API only, as its caller, so that it shows what the caller may list and nothing else.
+//! Search, lists and objects work without scripts. The address of a view has its whole state.
 
 mod address;
 mod assets;

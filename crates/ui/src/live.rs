@@ -1,7 +1,9 @@
 //! Events for a view that is open: that something in it has changed.
 //!
-//! A watch of the query API becomes server-sent events with nothing but a version: the view loads itself again, not older than that version, so that it
-//! shows what the server renders, as the caller may see it by then. `begin` comes once, when the watch has begun: the page opens the events again after an interruption, and loads what it missed.
+//! A watch of the query API becomes server-sent events with nothing but a version: the view loads
+//! itself again, not older than that version, so that it shows what the server renders, as the
+//! caller may see it by then. `begin` comes once, when the watch has begun: the page opens the
+//! events again after an interruption, and loads what it missed.
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
@@ -15,8 +17,8 @@ use crate::{
     response::secured,
 };
 
-/// Bytes of a line of the watch that are kept until its end. Of a Table they have all that matters: the type of the event, and its version in the metadata
-/// before the rows.
+/// Bytes of a line of the watch that are kept until its end. Of a Table they have all that matters:
+/// the type of the event, and its version in the metadata before the rows.
 const MAX_HEAD: usize = 256;
 /// What precedes the version.
 const VERSION: &str = r#""resourceVersion":""#;

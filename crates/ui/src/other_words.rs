@@ -25,7 +25,8 @@ pub(crate) struct OtherWords {
     pub(crate) open_search: ShownExplanation,
 }
 
-/// What OpenSearch is asked for a view. To find out costs the query API about as much as an answer, and few want to see it.
+/// What OpenSearch is asked for a view. To find out costs the query API about as much as an answer,
+/// and few want to see it.
 #[derive(Clone, Debug)]
 pub(crate) enum ShownExplanation {
     /// The address at which the view has it.
@@ -81,7 +82,8 @@ pub(crate) fn get_command(address: &ObjectAddress) -> String {
     )
 }
 
-/// What OpenSearch is asked for these paths, which the query API explains, if the address of the view says that it is shown.
+/// What OpenSearch is asked for these paths, which the query API explains, if the address of the
+/// view says that it is shown.
 pub(crate) async fn explained(
     api: &dyn QueryApi,
     paths: &[&str],

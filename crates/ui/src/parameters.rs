@@ -31,8 +31,8 @@ impl Parameters {
         found.map_or("", |(_, value)| value)
     }
 
-    /// The address of the same view with one more parameter, relative to it. The version of an event is no part of it: it is
-    /// that of one load of the view.
+    /// The address of the same view with one more parameter, relative to it. The version of an
+    /// event is no part of it: it is that of one load of the view.
     pub(crate) fn address_with(&self, key: &str, value: &str) -> String {
         let others = self.0.iter().map(|(name, value)| (&**name, &**value));
         let kept = others.filter(|(name, _)| *name != key && *name != VERSION);
@@ -42,7 +42,8 @@ impl Parameters {
     }
 }
 
-/// What a question has in addition, so that its answer shows at least the version of an event; empty without one.
+/// What a question has in addition, so that its answer shows at least the version of an event;
+/// empty without one.
 pub(crate) fn not_older_than(parameters: &Parameters) -> String {
     match parameters.get(VERSION) {
         "" => String::new(),

@@ -73,7 +73,8 @@ pub fn is_page_path(path: &str) -> bool {
         .is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
-/// Whether an unauthenticated request of this path is answered with [`login`]: it is for a view, and not for a part of one.
+/// Whether an unauthenticated request of this path is answered with [`login`]: it is for a view,
+/// and not for a part of one.
 pub fn wants_page(path: &str) -> bool {
     !["complete", "events"]
         .iter()

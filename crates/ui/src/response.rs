@@ -9,7 +9,8 @@ pub const ROOT: &str = "/ui";
 pub const LOGIN_PATH: &str = "/ui/login";
 /// Where the session ends.
 pub const LOGOUT_PATH: &str = "/ui/logout";
-/// What a view may load: files of this server, and nothing else. No frame may show it, and forms go to this server only.
+/// What a view may load: files of this server, and nothing else. No frame may show it, and forms go
+/// to this server only.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// A page.

@@ -33,7 +33,8 @@ impl Read for ObjectList {
     }
 }
 
-/// The object at an address, not older than a version, which is a parameter of the query API or empty. 404 if the caller sees none there.
+/// The object at an address, not older than a version, which is a parameter of the query API or
+/// empty. 404 if the caller sees none there.
 pub(crate) async fn stored_object(
     api: &dyn QueryApi,
     address: &ObjectAddress,

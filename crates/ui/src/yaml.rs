@@ -4,7 +4,8 @@ use fleetdex_core::yaml;
 use maud::{Markup, PreEscaped, html};
 use serde_json::Value;
 
-/// Bytes of an object that are shown folded; a larger one can be downloaded. Each byte becomes about ten of HTML.
+/// Bytes of an object that are shown folded; a larger one can be downloaded. Each byte becomes
+/// about ten of HTML.
 const MAX_BYTES: usize = 256 * 1024;
 
 /// The YAML of an object.
@@ -69,7 +70,8 @@ fn starts(lines: &[&str]) -> Vec<LineStart> {
     starts
 }
 
-/// The lines as HTML. Written one after the other, and not as a tree: text of members decides how deep that would be.
+/// The lines as HTML. Written one after the other, and not as a tree: text of members decides how
+/// deep that would be.
 fn folded_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let starts = starts(&lines);

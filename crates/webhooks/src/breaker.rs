@@ -1,20 +1,23 @@
 //! A circuit breaker: whether a webhook may be called now.
 //!
-//! Guarantee: a pure state machine without a clock. After [`FAILURES_TO_OPEN`] calls in a row that did not reach the webhook,
-//! none is permitted for a time that doubles from [`FIRST_BACKOFF`] to [`LONGEST_BACKOFF`]; then one call probes the webhook,
-//! and its result closes the breaker or opens it again. A `Retry-After` opens it at once, for as long as it says.
+//! Guarantee: a pure state machine without a clock. After [`FAILURES_TO_OPEN`] calls in a row that
+//! did not reach the webhook, none is permitted for a time that doubles from [`FIRST_BACKOFF`] to
+//! [`LONGEST_BACKOFF`]; then one call probes the webhook, and its result closes the breaker or
+//! opens it again. A `Retry-After` opens it at once, for as long as it says.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Calls in a row that must fail before the breaker opens: one lost connection or one slow object does not.
+/// Calls in a row that must fail before the breaker opens: one lost connection or one slow object
+/// does not.
 pub const FAILURES_TO_OPEN: u32 = 5;
 /// The time without calls after the breaker opened.
 pub const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 /// The longest time without calls when probes go on failing.
 pub const LONGEST_BACKOFF: Duration = Duration::from_mins(1);
-/// The longest `Retry-After` that is respected, so that no webhook can switch its interpreter off for good.
+/// The longest `Retry-After` that is respected, so that no webhook can switch its interpreter off
+/// for good.
 pub const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(5);
 
 /// What a call says about the webhook, whatever it says about the object.

@@ -1,10 +1,12 @@
 //! Calls interpreter webhooks.
 //!
-//! Guarantee: an answer comes from the server that the configuration's certificates vouch for, over TLS. No redirect is followed, no
-//! proxy of the environment is used, and no credentials are sent. Each call ends within the time that its webhook has, and waits no
-//! longer than that for its turn. No answer is longer than its bound, and all together stay within a budget.
+//! Guarantee: an answer comes from the server that the configuration's certificates vouch for, over
+//! TLS. No redirect is followed, no proxy of the environment is used, and no credentials are sent.
+//! Each call ends within the time that its webhook has, and waits no longer than that for its turn.
+//! No answer is longer than its bound, and all together stay within a budget.
 //!
-//! Source: the client of Karmada's `customizedinterpreter`, which is that of Kubernetes' admission webhooks.
+//! Source: the client of Karmada's `customizedinterpreter`, which is that of Kubernetes' admission
+//! webhooks.
 
 mod connections;
 mod endpoint;
@@ -67,7 +69,8 @@ pub struct WebhookClient {
 impl WebhookClient {
     /// A client that reaches Services where `resolver` says.
     pub fn new(resolver: Arc<dyn ResolveService>, metrics: WebhookMetrics) -> Self {
-        // All clients of the process use one TLS provider; a second installation is refused, which does no harm.
+        // All clients of the process use one TLS provider; a second installation is refused, which
+        // does no harm.
         let _installed_before = rustls::crypto::aws_lc_rs::default_provider().install_default();
         Self {
             resolver,

@@ -1,8 +1,9 @@
 //! Calls for users who wait for the answer.
 //!
-//! Guarantee: a webhook that calls of the queue found to be away is not called. The user is not shown how those calls failed, as
-//! the cause may name objects that the user may not see. What users ask never opens the breaker: their objects may be such that
-//! the webhook takes too long for them, and others must not lose its answers by that.
+//! Guarantee: a webhook that calls of the queue found to be away is not called. The user is not
+//! shown how those calls failed, as the cause may name objects that the user may not see. What
+//! users ask never opens the breaker: their objects may be such that the webhook takes too long for
+//! them, and others must not lose its answers by that.
 
 use std::sync::Arc;
 

@@ -1,9 +1,11 @@
 //! The queue that asks interpreter webhooks about documents that are written already.
 //!
-//! Guarantee: submitting never waits. What is held and what is under way is bounded, for each webhook and for all. A webhook
-//! that hangs delays no other one: each has calls of its own, and a breaker that stops calling it. Each webhook of a submitted
-//! job ends in exactly one way: its final result is delivered, or a newer version supersedes it, or it is cancelled. The same
-//! documents and answers at the same times give the same calls, so that a simulation with paused time can run it.
+//! Guarantee: submitting never waits. What is held and what is under way is bounded, for each
+//! webhook and for all. A webhook that hangs delays no other one: each has calls of its own, and a
+//! breaker that stops calling it. Each webhook of a submitted job ends in exactly one way: its
+//! final result is delivered, or a newer version supersedes it, or it is cancelled. The same
+//! documents and answers at the same times give the same calls, so that a simulation with paused
+//! time can run it.
 
 mod lane;
 mod room;
@@ -27,7 +29,8 @@ use tokio_util::sync::CancellationToken;
 use self::schedule::{Ended, NextStep, PlannedCall, Schedule};
 use crate::{breaker::Contact, client::CallError};
 
-/// The longest that one document may take of one webhook: nine operations with the longest timeout of 30 s, and room.
+/// The longest that one document may take of one webhook: nine operations with the longest timeout
+/// of 30 s, and room.
 const ASK_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// A document that webhooks are asked about.
@@ -35,12 +38,13 @@ pub trait Enrich: Send + Sync + 'static {
     /// What a webhook says about the document.
     type Answer: Send + 'static;
 
-    /// Asks one webhook all that the document needs of it, and ends with the first call that does not reach it. An answer that
-    /// is no longer wanted is dropped.
+    /// Asks one webhook all that the document needs of it, and ends with the first call that does
+    /// not reach it. An answer that is no longer wanted is dropped.
     fn ask(&self, webhook: &str) -> impl Future<Output = Result<Self::Answer, Unanswered>> + Send;
 
-    /// Takes a result. For each webhook of the job it is called with [`Delivery::Postponed`] at most once, and then with
-    /// another result exactly once, unless the document is superseded or cancelled in between.
+    /// Takes a result. For each webhook of the job it is called with [`Delivery::Postponed`] at
+    /// most once, and then with another result exactly once, unless the document is superseded or
+    /// cancelled in between.
     fn deliver(
         &self,
         webhook: &str,
@@ -77,8 +81,9 @@ pub enum Delivery<A> {
     Answered(A),
     /// It failed for the first time, and will be asked again.
     Postponed(Arc<str>),
-    /// It failed, and will not be asked again: the failure policy is `Ignore`, or there is no room for the document to wait.
-    /// In the latter case a later pass over the objects has to submit it again.
+    /// It failed, and will not be asked again: the failure policy is `Ignore`, or there is no room
+    /// for the document to wait. In the latter case a later pass over the objects has to submit it
+    /// again.
     Failed(Unanswered),
 }
 
@@ -113,8 +118,9 @@ impl<E: Enrich> EnrichmentQueue<E> {
         }))
     }
 
-    /// Takes in a job at once, or nothing of it. It supersedes the document's job of an older version, or of the same one: an
-    /// answer to that is discarded. A job of an older version than a known one is superseded itself.
+    /// Takes in a job at once, or nothing of it. It supersedes the document's job of an older
+    /// version, or of the same one: an answer to that is discarded. A job of an older version than
+    /// a known one is superseded itself.
     ///
     /// A refused job leaves an older one as it is, whose answer may still be delivered.
     pub fn submit(&self, job: &EnrichmentJob<Arc<E>>) -> Result<(), Overflow> {
@@ -138,7 +144,8 @@ impl<E: Enrich> EnrichmentQueue<E> {
         }
     }
 
-    /// Cancels a document, such as one whose object was deleted. A result that is being delivered at this moment still is.
+    /// Cancels a document, such as one whose object was deleted. A result that is being delivered
+    /// at this moment still is.
     pub fn cancel(&self, key: &str) {
         self.cancelling(|schedule| schedule.cancel(key));
     }
@@ -185,8 +192,8 @@ impl<E: Enrich> EnrichmentQueue<E> {
         self.0.freed_and_changed();
     }
 
-    /// Waits until these webhooks, and all together, hold at most half of what they may. Between that and a submission others
-    /// may submit, so that it can still be refused.
+    /// Waits until these webhooks, and all together, hold at most half of what they may. Between
+    /// that and a submission others may submit, so that it can still be refused.
     pub async fn room(&self, webhooks: &[Arc<str>]) {
         loop {
             let freed = self.0.freed.notified();
@@ -245,7 +252,8 @@ impl<E: Enrich> EnrichmentQueue<E> {
     }
 }
 
-/// A panic in a call is a defect: it ends the queue's owner rather than leave a document without its result.
+/// A panic in a call is a defect: it ends the queue's owner rather than leave a document without
+/// its result.
 fn pass_on_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && let Ok(panic) = error.try_into_panic()

@@ -1,4 +1,5 @@
-//! Where the Service of a webhook is reached. The name on its certificate is `<service>.<namespace>.svc` in any case.
+//! Where the Service of a webhook is reached. The name on its certificate is
+//! `<service>.<namespace>.svc` in any case.
 
 mod kubernetes;
 mod resolve;

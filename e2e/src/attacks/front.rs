@@ -70,7 +70,8 @@ impl Front {
         })
     }
 
-    /// A client that proves to be the aggregation layer, at an address of loopback by its last byte.
+    /// A client that proves to be the aggregation layer, at an address of loopback by its last
+    /// byte.
     pub fn client(&self, address: u8) -> Result<FrontClient> {
         self.client_with(address, true)
     }

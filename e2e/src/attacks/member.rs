@@ -1,5 +1,5 @@
-//! Hostile members: fake API servers on a thread of their own, whose objects may have parts that are
-//! written as text, such as millions of small maps, of which this process makes no values.
+//! Hostile members: fake API servers on a thread of their own, whose objects may have parts that
+//! are written as text, such as millions of small maps, of which this process makes no values.
 
 use std::{
     collections::BTreeMap,

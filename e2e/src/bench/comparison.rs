@@ -1,6 +1,7 @@
 //! Compares ratios with those of the run before, and with a committed baseline.
 //!
-//! Ratios, and bytes of memory, are comparable between machines; seconds are not, and are not compared.
+//! Ratios, and bytes of memory, are comparable between machines; seconds are not, and are not
+//! compared.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
@@ -165,7 +166,8 @@ impl Comparison {
         Ok(Self { before, baseline })
     }
 
-    /// A table of the ratios of this run beside the others. Fails after it has been printed if one of them is worse than noise explains.
+    /// A table of the ratios of this run beside the others. Fails after it has been printed if one
+    /// of them is worse than noise explains.
     pub fn print(&self, now: &Map<String, Value>) -> Result<()> {
         println!("{}", self.table(now));
         let worse = self.worse(now);

@@ -17,7 +17,8 @@ use crate::{
 const ROUNDS: usize = 10;
 /// Limit of a view, in milliseconds.
 const MAX_MS: f64 = 1_000.0;
-/// Milliseconds from the start of the navigation, redirects included, until the page is loaded with its scripts and styles.
+/// Milliseconds from the start of the navigation, redirects included, until the page is loaded with
+/// its scripts and styles.
 const LOADED: &str = "return performance.getEntriesByType('navigation')[0].loadEventEnd;";
 
 /// Loads the page by a link that signs in, and a search for a word, each in a new browser.

@@ -1,5 +1,5 @@
-//! Resource interpreters: scripts on one core, calls of a webhook, and the first sync while a webhook
-//! hangs. (The cost of built-in rules is measured with [encoding](super::limits).)
+//! Resource interpreters: scripts on one core, calls of a webhook, and the first sync while a
+//! webhook hangs. (The cost of built-in rules is measured with [encoding](super::limits).)
 
 use std::{sync::Arc, time::Instant};
 
@@ -193,8 +193,8 @@ impl Caller {
     }
 }
 
-/// First syncs of the pods, in turns without a webhook and with one for pods that accepts connections
-/// and says nothing.
+/// First syncs of the pods, in turns without a webhook and with one for pods that accepts
+/// connections and says nothing.
 async fn hanging(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
     println!("first sync while a webhook hangs …");
     let listener = TcpListener::bind("127.0.0.1:0").await?;

@@ -112,8 +112,8 @@ async fn wire_bytes(member: &ApiServer) -> Result<usize> {
     }
 }
 
-/// Watch line to bulk line on one core: without interpretation, with built-in rules, and these alone;
-/// in turns, the best of each.
+/// Watch line to bulk line on one core: without interpretation, with built-in rules, and these
+/// alone; in turns, the best of each.
 fn encoding(lines: &[Vec<u8>], figures: &mut Figures) -> Result<()> {
     println!("watch line to bulk line, on one core …");
     let plain = raw::projector(InterpretationLevel::Off)?;

@@ -40,7 +40,8 @@ const NO_AUDITS: &str = "--audit-interval=0";
 /// Latency added towards distant members, each way.
 const ADDED_LATENCY: Duration = Duration::from_millis(50);
 
-/// The limit of a query: its ratio to the bare search and to sending the answer once more, together.
+/// The limit of a query: its ratio to the bare search and to sending the answer once more,
+/// together.
 const MAX_RATIO: f64 = 1.4;
 /// Limits of the embedded store: its ratio to a server that has the answer ready, and the latency
 /// that one of a hundred may exceed. What the rest is: docs/adr/0018.

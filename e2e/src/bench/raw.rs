@@ -106,8 +106,8 @@ pub fn encode(projector: &Projector, lines: &[Vec<u8>]) -> Result<f64> {
     Ok(lines.len() as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Applies the built-in rules to the objects of the lines of a watch, each as soon as it is parsed; to
-/// how many in a second of that alone.
+/// Applies the built-in rules to the objects of the lines of a watch, each as soon as it is parsed;
+/// to how many in a second of that alone.
 pub fn interpret(lines: &[Vec<u8>]) -> Result<f64> {
     let rules = RuleSet::default()
         .of_kind(&pods(), true, InterpretationLevel::BuiltIn)

@@ -1,4 +1,5 @@
-//! What the two fields of documents that only searches read cost OpenSearch: bytes of the index, and bulk throughput.
+//! What the two fields of documents that only searches read cost OpenSearch: bytes of the index,
+//! and bulk throughput.
 
 use std::time::Instant;
 

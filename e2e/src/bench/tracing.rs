@@ -1,8 +1,10 @@
-//! What it costs an operator to record traces: the same steady rate of changes without an endpoint, with one of a hundred
-//! changes recorded, and with all of them, to a collector that accepts everything.
+//! What it costs an operator to record traces: the same steady rate of changes without an endpoint,
+//! with one of a hundred changes recorded, and with all of them, to a collector that accepts
+//! everything.
 //!
-//! The collector runs in this process, and decodes nothing. The rate is one that the operator keeps up with in each case, so
-//! that its processor time per change can be compared; the store is the same.
+//! The collector runs in this process, and decodes nothing. The rate is one that the operator keeps
+//! up with in each case, so that its processor time per change can be compared; the store is the
+//! same.
 
 use std::time::Instant;
 

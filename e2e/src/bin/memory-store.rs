@@ -1,4 +1,5 @@
-//! What the embedded store takes for each object: fills one in this process from a simulated apiserver in another, and asks it.
+//! What the embedded store takes for each object: fills one in this process from a simulated
+//! apiserver in another, and asks it.
 
 use std::{
     io::{BufRead, BufReader, Write as _},
@@ -26,7 +27,8 @@ const PAGE: usize = 100;
 /// How often each question is asked.
 const QUESTIONS: usize = 200;
 
-/// Fills an embedded store with the pods of the benchmarks, as large and as random, and prints one line of JSON: bytes and times.
+/// Fills an embedded store with the pods of the benchmarks, as large and as random, and prints one
+/// line of JSON: bytes and times.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// How many pods there are.

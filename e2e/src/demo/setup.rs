@@ -1,5 +1,5 @@
-//! What the demo's clusters have before Fleetdex starts: custom resources, rights, members and their
-//! workloads.
+//! What the demo's clusters have before Fleetdex starts: custom resources, rights, members and
+//! their workloads.
 
 use std::{fs, path::Path};
 

@@ -59,7 +59,8 @@ pub(super) struct Membership {
     ports: Vec<u16>,
 }
 
-/// A running OpenSearch, by itself or as a node of a cluster. Its data survives restarts, and is removed with the fleet.
+/// A running OpenSearch, by itself or as a node of a cluster. Its data survives restarts, and is
+/// removed with the fleet.
 #[derive(Debug)]
 pub struct OpenSearchServer {
     url: String,
@@ -537,8 +538,8 @@ fn security_settings() -> String {
     )
 }
 
-/// How users authenticate: with a password, with a token signed with this key, or with a certificate
-/// of the authority.
+/// How users authenticate: with a password, with a token signed with this key, or with a
+/// certificate of the authority.
 fn authentication_settings(token_key: &str) -> String {
     let signing_key = STANDARD.encode(token_key);
     let token = json!({ "type": "jwt", "challenge": false, "config": {

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use crate::parts::command::run;
 
-/// Unpacks the root file system of one architecture into a new folder, and checks how the image is run.
+/// Unpacks the root file system of one architecture into a new folder, and checks how the image is
+/// run.
 pub(super) fn unpack(archive: &Path, architecture: &str, root: &Path) -> Result<()> {
     let layout = tempfile::tempdir().context("creating a folder for the image")?;
     untar(archive, layout.path())?;

@@ -14,8 +14,9 @@ use crate::{
     parts::{command::run, system::on_path},
 };
 
-/// Mounts, and then runs the program as the image's user. The inner user namespace makes the user who calls it that user, so that files
-/// of the mounted folders can be read. It stays the same process.
+/// Mounts, and then runs the program as the image's user. The inner user namespace makes the user
+/// who calls it that user, so that files of the mounted folders can be read. It stays the same
+/// process.
 const LAUNCHER: &str = r#"#!/bin/sh
 exec unshare --user --map-root-user --mount sh -euc '
 root=$1 mounts=$2
@@ -31,8 +32,9 @@ exec unshare --user --map-user=65532 --map-group=65532 --root="$root" --wd="$fol
 ' fleetdex '{root}' '{mounts}' "$@"
 "#;
 
-/// An unpacked image: its root file system, read-only, in which there is nothing else but `/proc`, the names of hosts, and the folders of
-/// this repository and of temporary files, where tests keep their kubeconfigs.
+/// An unpacked image: its root file system, read-only, in which there is nothing else but `/proc`,
+/// the names of hosts, and the folders of this repository and of temporary files, where tests keep
+/// their kubeconfigs.
 pub(super) struct Container {
     root: PathBuf,
     launcher: PathBuf,
@@ -90,7 +92,8 @@ impl Container {
         version(&mut Command::new(&self.launcher))
     }
 
-    /// The same with an emulator of another processor, outside of the root file system; `None` without that emulator.
+    /// The same with an emulator of another processor, outside of the root file system; `None`
+    /// without that emulator.
     pub(super) fn version_with(&self, emulator: &str) -> Result<Option<String>> {
         let Some(emulator) = on_path(emulator) else {
             return Ok(None);

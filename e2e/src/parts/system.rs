@@ -18,7 +18,8 @@ pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// Installs packages with apt-get, which needs root on Debian or a system made from it; otherwise fails with what is needed.
+/// Installs packages with apt-get, which needs root on Debian or a system made from it; otherwise
+/// fails with what is needed.
 pub(super) fn install(packages: &[&str], needs: &str) -> Result<()> {
     let apt_get = on_path("apt-get");
     let Some(apt_get) = apt_get.filter(|_| nix::unistd::geteuid().is_root()) else {

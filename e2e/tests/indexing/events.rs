@@ -1,4 +1,5 @@
-//! Events on a registry report what people have to see. Those of drift are in `verify`, those of refused objects in `objects`.
+//! Events on a registry report what people have to see. Those of drift are in `verify`, those of
+//! refused objects in `objects`.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

@@ -1,6 +1,6 @@
 //! The built-in rules on statuses that real API servers accept: documents follow each status, an
-//! object waits for one only if its kind has ever had one, and `spec.interpret` of a registry decides
-//! whether documents have an interpretation at all.
+//! object waits for one only if its kind has ever had one, and `spec.interpret` of a registry
+//! decides whether documents have an interpretation at all.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

@@ -1,4 +1,5 @@
-//! Prometheus accepts the alert rules, scrapes a real operator, and answers every query of the dashboard.
+//! Prometheus accepts the alert rules, scrapes a real operator, and answers every query of the
+//! dashboard.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

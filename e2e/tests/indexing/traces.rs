@@ -1,5 +1,5 @@
-//! Traces of a real operator: a change from the watch to the acknowledgement, a question with its review
-//! and its search, and a collector that does not work.
+//! Traces of a real operator: a change from the watch to the acknowledgement, a question with its
+//! review and its search, and a collector that does not work.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
@@ -17,8 +17,8 @@ use e2e::{
 };
 use serde_json::json;
 
-/// Far more than an operator takes to stop, and far less than it would take to wait for the collector
-/// again and again.
+/// Far more than an operator takes to stop, and far less than it would take to wait for the
+/// collector again and again.
 const STOP: Duration = Duration::from_mins(1);
 /// The timeout of the exporter, in milliseconds: longer than the operator may take to stop.
 const EXPORT_TIMEOUT: &str = "60000";

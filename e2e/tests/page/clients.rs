@@ -1,4 +1,5 @@
-//! Clients as they are, on the context that `fleetdex kubeconfig` writes for a control plane. docs/clients.md has their table.
+//! Clients as they are, on the context that `fleetdex kubeconfig` writes for a control plane.
+//! docs/clients.md has their table.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -183,7 +184,8 @@ async fn kubectl_reads_changes_and_asks_for_rights() {
     remove(&visit, &namespace).await;
 }
 
-/// Source: <https://github.com/stern/stern>, `stern/target.go`, `watch.go`, `tail.go` and `stern.go`.
+/// Source: <https://github.com/stern/stern>, `stern/target.go`, `watch.go`, `tail.go` and
+/// `stern.go`.
 #[tokio::test]
 async fn stern_shows_logs_of_pods_of_the_fleet() {
     let visit = Visit::begin().await;
@@ -331,7 +333,8 @@ impl<'v> Requests<'v> {
     }
 }
 
-/// Source: <https://github.com/derailed/k9s>, `internal/client/client.go`, `internal/dao/table.go` and `internal/watch/factory.go`.
+/// Source: <https://github.com/derailed/k9s>, `internal/client/client.go`, `internal/dao/table.go`
+/// and `internal/watch/factory.go`.
 #[tokio::test]
 async fn requests_of_k9s_are_answered() {
     let visit = Visit::begin().await;
@@ -410,7 +413,8 @@ async fn access_reviews_follow_the_rights_of_the_caller() {
     assert!(!alice.may(&services).await.unwrap());
 }
 
-/// Source: <https://github.com/headlamp-k8s/headlamp>, `frontend/src/lib/k8s/api/`: `v1/clusterApi.ts`, `v2/useKubeObjectList.ts`, `v2/webSocket.ts`.
+/// Source: <https://github.com/headlamp-k8s/headlamp>, `frontend/src/lib/k8s/api/`:
+/// `v1/clusterApi.ts`, `v2/useKubeObjectList.ts`, `v2/webSocket.ts`.
 #[tokio::test]
 async fn requests_of_headlamp_are_answered_except_for_watches_over_web_sockets() {
     let visit = Visit::begin().await;

@@ -288,7 +288,8 @@ spec:
         resources: {requests: {cpu: 100m}}
 ";
 
-/// Targets of this repository take minutes or run this test; that `make` knows them, and what they run, is looked at.
+/// Targets of this repository take minutes or run this test; that `make` knows them, and what they
+/// run, is looked at.
 const TARGETS: &str = "make ";
 
 /// Runs until it is stopped, so it is stopped.

@@ -1,4 +1,5 @@
-//! The demo's fleet and a `fleetdex run` that serves the page, which all tests of this program share.
+//! The demo's fleet and a `fleetdex run` that serves the page, which all tests of this program
+//! share.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -18,8 +19,9 @@ use reqwest::Url;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Objects of the demo are found with it, and those that other tests make are not. API servers write Events on their own,
-/// such as of Services whose addresses they allocate again after a start.
+/// Objects of the demo are found with it, and those that other tests make are not. API servers
+/// write Events on their own, such as of Services whose addresses they allocate again after a
+/// start.
 pub const OF_DEMO: &str = "ns:shop,web,data,batch NOT kind:Event";
 /// How many they are.
 pub const OBJECTS_OF_DEMO: usize = 87;

@@ -39,7 +39,8 @@ const PROBLEMS: [PodProblem; 2] = [
 ];
 
 /// Two members with the Deployment `web`, its `ReplicaSet`, a broken pod of it and a working one of
-/// another image, a Service, and the Secret that the pod template names. Its `ConfigMap` is missing.
+/// another image, a Service, and the Secret that the pod template names. Its `ConfigMap` is
+/// missing.
 struct Fixture {
     fleet: Fleet,
     operator: Operator,

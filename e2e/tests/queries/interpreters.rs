@@ -28,8 +28,8 @@ const ALL: [&str; 4] = [
     "member2/default/shop",
 ];
 
-/// Two ready workloads of three replicas in each of two members, a registry of them, and the running
-/// interpreter, which nothing asks yet.
+/// Two ready workloads of three replicas in each of two members, a registry of them, and the
+/// running interpreter, which nothing asks yet.
 struct Fixture {
     stage: Stage,
     members: [Objects; 2],

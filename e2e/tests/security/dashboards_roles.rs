@@ -377,7 +377,8 @@ async fn check_other_requests(
 
 #[tokio::test]
 async fn users_see_in_opensearch_what_the_query_api_lists() {
-    // Not shared: what another test creates between two questions would be in one of the answers only.
+    // Not shared: what another test creates between two questions would be in one of the answers
+    // only.
     let fleet = Fleet::start(secured()).await.unwrap();
     prepare(&fleet).await.unwrap();
     let hub = Objects::of(fleet.control_plane()).unwrap();

@@ -1,6 +1,7 @@
 //! `fleetdex migrate karmada-search` on a real control plane, there and back.
 //!
-//! The registries are those of a simulated API server, or of a real karmada-search: `make migration-test`.
+//! The registries are those of a simulated API server, or of a real karmada-search:
+//! `make migration-test`.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -230,7 +231,8 @@ impl KarmadaStage {
         assert_eq!(uids(&found["items"]), uids(&before[REGISTRIES]));
     }
 
-    /// Creates each of these specs without storing it, and compares with what the checks of a migration say.
+    /// Creates each of these specs without storing it, and compares with what the checks of a
+    /// migration say.
     async fn rules_are_those_of_the_crd(&self) {
         let with_selector = |selector: Value| json!({ "resourceSelectors": [selector] });
         let with_address = |address: &str| json!({ "resourceSelectors": [], "backendStore": { "openSearch": { "addresses": [address] } } });

@@ -24,7 +24,8 @@ const TICK: Duration = Duration::from_millis(2);
 const BATCH: u64 = 200;
 /// Of how many changes one is a deletion.
 const DELETIONS: u32 = 20;
-/// How many revisions are kept at least, and how many are forgotten at a time: more than the watch cache holds, less than memory notices.
+/// How many revisions are kept at least, and how many are forgotten at a time: more than the watch
+/// cache holds, less than memory notices.
 const KEPT_REVISIONS: u64 = 150_000;
 const FORGOTTEN_AT_ONCE: u64 = 10_000;
 /// Of how many of the last writes the moments are remembered.
@@ -50,7 +51,8 @@ struct Progress {
     totals: Totals,
 }
 
-/// The revision of a write, and when it was made: microseconds since 1970, for clocks of other processes.
+/// The revision of a write, and when it was made: microseconds since 1970, for clocks of other
+/// processes.
 pub type Moment = (u64, u64);
 
 /// What was written since the server was filled.
@@ -77,7 +79,8 @@ pub struct Totals {
 }
 
 impl Churn {
-    /// Fills a server with pods that are made whenever they are read. Nothing is written until a rate is set.
+    /// Fills a server with pods that are made whenever they are read. Nothing is written until a
+    /// rate is set.
     pub fn fill(server: &Server, pods: u32, seed: u32) -> Result<Self, Status> {
         let resource = Name::from("pods");
         let mut state = server.lock();

@@ -1,14 +1,17 @@
-//! An apiserver with its etcd: objects with a history of revisions, lists in pages, watches, and faults.
+//! An apiserver with its etcd: objects with a history of revisions, lists in pages, watches, and
+//! faults.
 //!
-//! One [`Server`] is one cluster. It answers as a kube-apiserver 1.36 does in what Fleetdex asks of it; `e2e/tests/queries/fakes_apiserver.rs`
-//! compares the two. Deliberately different:
+//! One [`Server`] is one cluster. It answers as a kube-apiserver 1.36 does in what Fleetdex asks of
+//! it; `e2e/tests/queries/fakes_apiserver.rs` compares the two. Deliberately different:
 //!
 //! - Watches have to name a resourceVersion from which they start.
 //! - Field selectors know `metadata.name` and `metadata.namespace` only.
-//! - [`Server::compact`] takes effect at once, on continued lists and on the watch cache. A real apiserver serves both from its caches
-//!   for some time after etcd was compacted.
-//! - Bookmarks and events are ordered by one counter for all resources, and a bookmark names the newest revision of all of them.
-//! - Nothing but names and versions is validated, no field is defaulted, and objects are gone as soon as they are deleted.
+//! - [`Server::compact`] takes effect at once, on continued lists and on the watch cache. A real
+//!   apiserver serves both from its caches for some time after etcd was compacted.
+//! - Bookmarks and events are ordered by one counter for all resources, and a bookmark names the
+//!   newest revision of all of them.
+//! - Nothing but names and versions is validated, no field is defaulted, and objects are gone as
+//!   soon as they are deleted.
 
 mod body;
 mod churn;
@@ -66,7 +69,8 @@ impl Server {
         }
     }
 
-    /// Creates an object, or replaces one of the same name; nothing is written if nothing changes. Namespace and name are in its metadata.
+    /// Creates an object, or replaces one of the same name; nothing is written if nothing changes.
+    /// Namespace and name are in its metadata.
     pub fn apply(&self, resource: &str, object: Value) -> Result<Stored, Status> {
         self.lock().apply(&resource.into(), object)
     }
@@ -131,23 +135,27 @@ impl Server {
         self.lock().faults.strikes()
     }
 
-    /// Forgets all history up to a revision: continued lists and watches of older ones are answered 410.
+    /// Forgets all history up to a revision: continued lists and watches of older ones are
+    /// answered 410.
     pub fn compact(&self, revision: u64) {
         self.lock().etcd.compact(revision);
     }
 
-    /// The apiserver is killed and started again: watches break off, and none can go on from before now, as the watch cache is empty.
+    /// The apiserver is killed and started again: watches break off, and none can go on from before
+    /// now, as the watch cache is empty.
     pub fn restart(&self) {
         self.lock().restart();
     }
 
-    /// etcd is restored from a backup of an older revision, which must not be compacted: everything is as it was then, and the counter
-    /// of revisions goes on from there. Objects that are created again have new UIDs.
+    /// etcd is restored from a backup of an older revision, which must not be compacted: everything
+    /// is as it was then, and the counter of revisions goes on from there. Objects that are created
+    /// again have new UIDs.
     pub fn restore(&self, revision: u64) -> Result<(), Status> {
         self.lock().restore(revision)
     }
 
-    /// The cluster is deleted and another one is created behind the same address: no objects, new identity, revisions from the start.
+    /// The cluster is deleted and another one is created behind the same address: no objects, new
+    /// identity, revisions from the start.
     pub fn recreate(&self) {
         self.lock().recreate();
     }

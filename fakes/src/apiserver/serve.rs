@@ -1,4 +1,5 @@
-//! Serves the server over HTTP/1.1, and over HTTP/2 where TLS negotiates that, for separate processes.
+//! Serves the server over HTTP/1.1, and over HTTP/2 where TLS negotiates that, for separate
+//! processes.
 //!
 //! Besides the API there is `/churn`: `GET` returns the totals of the writes. `POST ?rate=<n>` sets
 //! the writes per second (0 stops) and returns the totals until then. `GET /churn/moments` returns

@@ -1,5 +1,5 @@
-//! Serves the simulated OpenSearch in a separate process, for benchmarks of many clusters: a real one
-//! would need more memory for their indices than the rest of the machine has.
+//! Serves the simulated OpenSearch in a separate process, for benchmarks of many clusters: a real
+//! one would need more memory for their indices than the rest of the machine has.
 
 use std::{io::Write, net::SocketAddr};
 

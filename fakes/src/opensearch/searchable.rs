@@ -1,7 +1,8 @@
 //! The documents that searches see.
 //!
-//! Those of each routing are kept apart: where a hundred clusters share an index, a search by one of them need not look at the documents of the others,
-//! and a refresh copies only what has changed while an open view holds it.
+//! Those of each routing are kept apart: where a hundred clusters share an index, a search by one
+//! of them need not look at the documents of the others, and a refresh copies only what has changed
+//! while an open view holds it.
 
 use std::{
     collections::BTreeMap,

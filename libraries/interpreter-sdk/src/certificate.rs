@@ -67,7 +67,8 @@ impl FileCertificate {
         Ok(Self { files, pem, config })
     }
 
-    /// Reads the files again; whether there is another certificate now. On an error the previous one stays.
+    /// Reads the files again; whether there is another certificate now. On an error the previous
+    /// one stays.
     pub(crate) async fn reload(&mut self) -> Result<bool, CertificateFilesError> {
         let pem = read_pair(&self.files).await?;
         if pem == self.pem {

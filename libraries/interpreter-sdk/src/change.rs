@@ -36,7 +36,8 @@ impl<'a> TypedChange<'a> {
     }
 }
 
-/// The received value with all differences between the other two. The recursion is no deeper than the received value.
+/// The received value with all differences between the other two. The recursion is no deeper than
+/// the received value.
 fn merged(received: &Value, before: &Value, after: &Value) -> Value {
     if before == after {
         return received.clone();

@@ -11,15 +11,16 @@ use serde_json::Value;
 
 use crate::failure::{InterpreterFailure, InterpreterResult};
 
-/// Says what objects mean. Each method is one operation; those that are not implemented answer that they are not supported.
+/// Says what objects mean. Each method is one operation; those that are not implemented answer that
+/// they are not supported.
 ///
-/// Methods may be written as `async fn`. Requests are answered concurrently; work that takes longer than some milliseconds without an
-/// `await` belongs on a thread of its own.
+/// Methods may be written as `async fn`. Requests are answered concurrently; work that takes longer
+/// than some milliseconds without an `await` belongs on a thread of its own.
 pub trait Interpreter: Send + Sync + 'static {
     /// The type of the objects: one for a kind, with the fields that matter, or [`Value`].
     ///
-    /// Methods that change an object receive it and return it changed. Fields that the type does not have stay as they are. In a list
-    /// that gets longer or shorter, they are lost.
+    /// Methods that change an object receive it and return it changed. Fields that the type does
+    /// not have stay as they are. In a list that gets longer or shorter, they are lost.
     type Object: DeserializeOwned + Serialize + Send + Sync;
 
     /// `InterpretReplica`: how many replicas the object declares, and what each one requires.
@@ -47,7 +48,8 @@ pub trait Interpreter: Send + Sync + 'static {
         unsupported(Operation::ReviseReplica)
     }
 
-    /// `Retain`: the desired object with the values that controllers of the member have set in the observed one.
+    /// `Retain`: the desired object with the values that controllers of the member have set in the
+    /// observed one.
     fn retain(
         &self,
         _desired: Self::Object,
@@ -89,7 +91,8 @@ pub trait Interpreter: Send + Sync + 'static {
         unsupported(Operation::InterpretDependency)
     }
 
-    /// `ExplorePacking`: the object without what belongs to its cluster. Only the proposal's dialect asks this.
+    /// `ExplorePacking`: the object without what belongs to its cluster. Only the proposal's
+    /// dialect asks this.
     fn prune(
         &self,
         _object: Self::Object,

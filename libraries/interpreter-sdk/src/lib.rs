@@ -6,14 +6,17 @@
 //!                 router ──> dispatch ──> change <─────┘
 //! ```
 //!
-//! An [`Interpreter`] says what the objects of a kind mean. [`router`] answers requests with it, in the dialects of
-//! `ResourceInterpreterWebhookConfiguration` and `ResourceExploringWebhookConfiguration`, and [`ServeArgs`] serves the router over TLS.
+//! An [`Interpreter`] says what the objects of a kind mean. [`router`] answers requests with it, in
+//! the dialects of `ResourceInterpreterWebhookConfiguration` and
+//! `ResourceExploringWebhookConfiguration`, and [`ServeArgs`] serves the router over TLS.
 //!
-//! Guarantees: requests, connections and waiting times are bounded. A request without a valid answer is answered with the reason; no
-//! object and no panic of an interpreter ends the server. A certificate that is replaced is in use within ten seconds.
+//! Guarantees: requests, connections and waiting times are bounded. A request without a valid
+//! answer is answered with the reason; no object and no panic of an interpreter ends the server. A
+//! certificate that is replaced is in use within ten seconds.
 //!
-//! Source of the protocol: <https://karmada.io/docs/userguide/globalview/customizing-resource-interpreter/>, and `pkg/webhook/interpreter`
-//! of Karmada for its servers.
+//! Source of the protocol:
+//! <https://karmada.io/docs/userguide/globalview/customizing-resource-interpreter/>, and
+//! `pkg/webhook/interpreter` of Karmada for its servers.
 
 mod certificate;
 mod change;

@@ -1,8 +1,9 @@
 //! Answers requests over HTTP.
 //!
-//! As Karmada's servers: the content type must be exact, and a failure is the body of an answer with status 200. Answers to the
-//! proposal's requests have no member for a failure, so that theirs has the status of its code, too. Other than there, bodies may have
-//! 20 MiB instead of 1 MiB, because a retention holds two objects.
+//! As Karmada's servers: the content type must be exact, and a failure is the body of an answer
+//! with status 200. Answers to the proposal's requests have no member for a failure, so that theirs
+//! has the status of its code, too. Other than there, bodies may have 20 MiB instead of 1 MiB,
+//! because a retention holds two objects.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -33,14 +34,16 @@ use crate::{
 
 /// Where `GET` answers `ok` as long as the server runs.
 pub const HEALTH_PATH: &str = "/healthz";
-/// Requests that are answered at a time; others wait. Those of the greatest size take 1.3 GB, usual ones less than 1 MB in all.
+/// Requests that are answered at a time; others wait. Those of the greatest size take 1.3 GB, usual
+/// ones less than 1 MB in all.
 pub const MAX_REQUESTS: usize = 64;
 /// How long a body may take to arrive. No caller waits longer than 30 seconds for the whole answer.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A router that answers `POST` at any path with an interpreter, and `GET` at [`HEALTH_PATH`].
 ///
-/// For several interpreters in one server: `Router::new().nest("/workloads", router(…)).nest("/jobs", router(…))`.
+/// For several interpreters in one server:
+/// `Router::new().nest("/workloads", router(…)).nest("/jobs", router(…))`.
 pub fn router<I: Interpreter>(interpreter: I) -> Router {
     let state = Arc::new(RouterState {
         interpreter,

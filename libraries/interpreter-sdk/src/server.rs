@@ -1,7 +1,8 @@
 //! Serves a router over TLS.
 //!
-//! Limits: connections; time for the handshake, for a request's head, and of a connection in all, which also ends one whose client
-//! does not read. The server speaks HTTP/1.1, as do Karmada and Fleetdex when they call webhooks.
+//! Limits: connections; time for the handshake, for a request's head, and of a connection in all,
+//! which also ends one whose client does not read. The server speaks HTTP/1.1, as do Karmada and
+//! Fleetdex when they call webhooks.
 
 use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
@@ -28,13 +29,15 @@ pub const MAX_CONNECTIONS: usize = 256;
 const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 /// How long the TLS handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the head of a request may take to arrive, time idle on a kept-alive connection included.
+/// How long the head of a request may take to arrive, time idle on a kept-alive connection
+/// included.
 const HEAD_TIMEOUT: Duration = Duration::from_mins(1);
 /// Bytes of a request's line and headers; those of callers have some hundred.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// How old a connection gets before it is closed after its current request.
 const MAX_AGE: Duration = Duration::from_mins(10);
-/// How long a request under way may take when its connection is closed: as long as callers wait at most.
+/// How long a request under way may take when its connection is closed: as long as callers wait at
+/// most.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause after a failed accept (out of file descriptors), to avoid a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
@@ -94,7 +97,8 @@ impl WebhookServer {
         }
     }
 
-    /// Serves `router` until `shutdown` is cancelled; then waits up to 30 seconds for the answers under way.
+    /// Serves `router` until `shutdown` is cancelled; then waits up to 30 seconds for the answers
+    /// under way.
     pub async fn serve(self, router: Router, shutdown: CancellationToken) {
         let Self {
             socket,
@@ -155,7 +159,8 @@ async fn connection(
     router: Router,
     shutdown: CancellationToken,
 ) {
-    // With Nagle's algorithm the second part of an answer waits for the acknowledgement of the first.
+    // With Nagle's algorithm the second part of an answer waits for the acknowledgement of the
+    // first.
     if let Err(error) = stream.set_nodelay(true) {
         return debug!(%error, "a connection ended before it was served");
     }
@@ -168,7 +173,8 @@ async fn connection(
     }
 }
 
-/// Answers the requests of a connection until its client closes it, it is old, or the server shuts down.
+/// Answers the requests of a connection until its client closes it, it is old, or the server shuts
+/// down.
 async fn serve(stream: TlsStream<TcpStream>, router: Router, shutdown: &CancellationToken) {
     let service =
         service_fn(|request: Request<Incoming>| router.clone().oneshot(request.map(Body::new)));

@@ -1,7 +1,7 @@
 //! The response of Dashboards' import API: `POST /api/saved_objects/_import`.
 //!
-//! Status 200 does not mean success: `success` does. Source: `src/core/server/saved_objects/import` of
-//! <https://github.com/opensearch-project/OpenSearch-Dashboards>.
+//! Status 200 does not mean success: `success` does. Source: `src/core/server/saved_objects/import`
+//! of <https://github.com/opensearch-project/OpenSearch-Dashboards>.
 
 use std::fmt;
 

@@ -49,7 +49,8 @@ pub struct InstallArgs {
     #[arg(long)]
     pub no_overwrite: bool,
 
-    /// Try again for as long as Dashboards cannot be reached or is not ready, at most this many seconds
+    /// Try again for as long as Dashboards cannot be reached or is not ready, at most this many
+    /// seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub wait: u64,
 

@@ -101,7 +101,8 @@ impl LoginArgs {
         Ok(Some(DashboardsLogin { user, password }))
     }
 
-    /// An HTTP client. It follows no redirects, so that the password stays with the host of the URL.
+    /// An HTTP client. It follows no redirects, so that the password stays with the host of the
+    /// URL.
     pub(super) fn client(&self) -> Result<Client, DashboardsError> {
         let mut builder = Client::builder().redirect(redirect::Policy::none());
         let mut what = "the system".to_owned();

@@ -11,7 +11,8 @@ pub struct ObjectArgs {
     #[command(flatten)]
     pub index: IndexArgs,
 
-    /// Address of Fleetdex's web page, such as <https://fleetdex.example.com/ui>: names in tables become links to it
+    /// Address of Fleetdex's web page, such as <https://fleetdex.example.com/ui>: names in tables
+    /// become links to it
     #[arg(long, value_name = "URL", env = "FLEETDEX_PAGE_URL", value_parser = page_url)]
     pub page_url: Option<String>,
 }

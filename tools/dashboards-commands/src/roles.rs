@@ -35,7 +35,8 @@ For example: fleetdex dashboards roles --groups alice=developers,web -o json"
 )]
 #[expect(clippy::doc_markdown, reason = "these are the texts of --help")]
 pub struct RolesArgs {
-    /// Groups of a user, which RBAC does not know (repeatable); the user's role then has their rights as well
+    /// Groups of a user, which RBAC does not know (repeatable); the user's role then has their
+    /// rights as well
     #[arg(long, value_name = "USER=GROUP,…", value_parser = user_with_groups)]
     pub groups: Vec<UserGroups>,
 
@@ -43,7 +44,8 @@ pub struct RolesArgs {
     #[arg(long, value_name = "NAME", default_value = "global")]
     pub tenant: String,
 
-    /// yaml: the files roles.yml and roles_mapping.yml of securityadmin; json: bodies for the REST API of the security plugin
+    /// yaml: the files roles.yml and roles_mapping.yml of securityadmin; json: bodies for the REST
+    /// API of the security plugin
     #[arg(short, long, default_value = "yaml")]
     pub output: RolesFormat,
 

@@ -55,7 +55,8 @@ const HEALTH_COLOURS: [(&str, &str); 6] = [
     ("Unknown", "#B9770E"),
 ];
 
-/// Fields whose values are links to the web page, and the qualifier that searches for a value there.
+/// Fields whose values are links to the web page, and the qualifier that searches for a value
+/// there.
 const LINKED_FIELDS: [(&str, &str); 5] = [
     (index_fields::CLUSTER, "cluster"),
     (index_fields::KIND, "kind"),
@@ -132,7 +133,8 @@ fn field_format(field: &str, field_type: &str) -> Option<Value> {
     }
 }
 
-/// A link to a search of the web page. Dashboards encodes the value for a URL; it cannot name other fields of the document.
+/// A link to a search of the web page. Dashboards encodes the value for a URL; it cannot name other
+/// fields of the document.
 fn link_format(web_page: &str, qualifier: &str) -> Value {
     let address = format!(
         "{}/?q={qualifier}%3A{{{{value}}}}",

@@ -7,9 +7,9 @@
 //!  roles ──> roles::filter ──> roles::rights ──> roles::rules
 //! ```
 //!
-//! Guarantee: nothing here does I/O. The same mapping and prefix give the same objects, byte by byte, with the same ids, so that
-//! an import replaces what an earlier one created. The objects need no scripts, and have only attributes that both 2.19 and 3.x
-//! accept.
+//! Guarantee: nothing here does I/O. The same mapping and prefix give the same objects, byte by
+//! byte, with the same ids, so that an import replaces what an earlier one created. The objects
+//! need no scripts, and have only attributes that both 2.19 and 3.x accept.
 
 mod aggregation;
 mod dql;
@@ -31,8 +31,9 @@ use panels::DASHBOARDS;
 use searches::SEARCHES;
 use visualizations::{CONTROLS, VISUALIZATIONS};
 
-/// All saved objects for the indices of a prefix, which have this mapping: index patterns, saved searches, visualizations, dashboards.
-/// What an object refers to is before it. With the address of Fleetdex's web page, such as `https://fleetdex.example.com/ui`, names in tables are links to it.
+/// All saved objects for the indices of a prefix, which have this mapping: index patterns, saved
+/// searches, visualizations, dashboards. What an object refers to is before it. With the address of
+/// Fleetdex's web page, such as `https://fleetdex.example.com/ui`, names in tables are links to it.
 pub fn saved_objects(
     prefix: &IndexPrefix,
     mapping: &Value,

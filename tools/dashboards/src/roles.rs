@@ -1,11 +1,13 @@
 //! Roles of OpenSearch's security plugin that show users what Kubernetes' RBAC lets them list.
 //!
-//! Guarantee: a role never shows a document that the query API would not list for the same user, as long as RBAC is the only
-//! authorizer of the control plane, `fleetdex run` has `--authorization control-plane`, and the names of users and groups mean the
-//! same people in both. What cannot be said for sure is left out, with a warning.
+//! Guarantee: a role never shows a document that the query API would not list for the same user, as
+//! long as RBAC is the only authorizer of the control plane, `fleetdex run` has
+//! `--authorization control-plane`, and the names of users and groups mean the same people in both.
+//! What cannot be said for sure is left out, with a warning.
 //!
-//! The query API needs two rights: to query (`get` on `search/GROUP` and `clusters` in `search.fleetdex.io`), and to `list` the objects.
-//! Both are in one query, because OpenSearch shows what any role of a user shows.
+//! The query API needs two rights: to query (`get` on `search/GROUP` and `clusters` in
+//! `search.fleetdex.io`), and to `list` the objects. Both are in one query, because OpenSearch
+//! shows what any role of a user shows.
 
 mod filter;
 mod rights;

@@ -32,8 +32,8 @@ impl SavedObjectType {
         }
     }
 
-    /// The newest migration of the type in 2.19 and 3.x. Dashboards refuses a file with a newer one,
-    /// and runs all migrations on objects without one.
+    /// The newest migration of the type in 2.19 and 3.x. Dashboards refuses a file with a newer
+    /// one, and runs all migrations on objects without one.
     fn migration(self) -> &'static str {
         match self {
             Self::IndexPattern => "7.6.0",

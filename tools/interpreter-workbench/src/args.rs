@@ -19,7 +19,8 @@ Exit code: 1 if the operation fails, or if --check finds an error.")]
 #[expect(clippy::doc_markdown, reason = "these are the texts of --help")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct InterpretArgs {
-    /// Files, folders or URLs with ResourceInterpreterCustomizations; - is standard input (repeatable, or separated by commas)
+    /// Files, folders or URLs with ResourceInterpreterCustomizations; - is standard input
+    /// (repeatable, or separated by commas)
     #[arg(
         short = 'f',
         long = "filename",
@@ -32,8 +33,9 @@ pub struct InterpretArgs {
     #[arg(short = 'R', long)]
     pub recursive: bool,
 
-    /// The operation, in any case: Retain, InterpretReplica, InterpretComponent, ReviseReplica, InterpretStatus,
-    /// AggregateStatus, InterpretHealth, InterpretDependency or Prune, or a name of ResourceExploringWebhookConfiguration
+    /// The operation, in any case: Retain, InterpretReplica, InterpretComponent, ReviseReplica,
+    /// InterpretStatus, AggregateStatus, InterpretHealth, InterpretDependency or Prune, or a name
+    /// of ResourceExploringWebhookConfiguration
     #[arg(long, value_name = "OPERATION")]
     pub operation: Option<String>,
 
@@ -41,8 +43,9 @@ pub struct InterpretArgs {
     #[arg(long)]
     pub check: bool,
 
-    /// Edit the one customization of --filename as a Lua file, in the editor of KUBE_EDITOR or EDITOR, and save it there;
-    /// one of standard input or a URL is printed. With --show-doc the file says what each rule is for
+    /// Edit the one customization of --filename as a Lua file, in the editor of KUBE_EDITOR or
+    /// EDITOR, and save it there; one of standard input or a URL is printed. With --show-doc the
+    /// file says what each rule is for
     #[arg(long, conflicts_with_all = ["check", "operation"])]
     pub edit: bool,
 
@@ -58,7 +61,8 @@ pub struct InterpretArgs {
     #[arg(long, value_name = "FILE")]
     pub observed_file: Option<String>,
 
-    /// What each member reports, for AggregateStatus: a file or URL with AggregatedStatusItems, or - for standard input
+    /// What each member reports, for AggregateStatus: a file or URL with AggregatedStatusItems,
+    /// or - for standard input
     #[arg(long, value_name = "FILE")]
     pub status_file: Option<String>,
 
@@ -71,16 +75,19 @@ pub struct InterpretArgs {
     )]
     pub desired_replica: i32,
 
-    /// A health script of Argo CD: Lua, or a ConfigMap with keys `resource.customizations.health.<group>_<kind>`
+    /// A health script of Argo CD: Lua, or a ConfigMap with keys
+    /// `resource.customizations.health.<group>_<kind>`
     #[arg(long, value_name = "FILE")]
     pub argocd_health: Option<String>,
 
-    /// Files with a ResourceInterpreterWebhookConfiguration or ResourceExploringWebhookConfiguration, whose webhooks are
-    /// called (repeatable, or separated by commas)
+    /// Files with a ResourceInterpreterWebhookConfiguration or
+    /// ResourceExploringWebhookConfiguration, whose webhooks are called (repeatable, or separated
+    /// by commas)
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub webhooks: Vec<String>,
 
-    /// Where to connect instead of to the host of a webhook, such as a forwarded port of its Service
+    /// Where to connect instead of to the host of a webhook, such as a forwarded port of its
+    /// Service
     #[arg(long, value_name = "HOST:PORT", requires = "webhooks")]
     pub webhook_address: Option<String>,
 

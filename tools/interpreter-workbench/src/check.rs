@@ -1,6 +1,8 @@
-//! `--check`: says of each customization which rules it has, whether their scripts compile, and what else a control plane would not accept.
+//! `--check`: says of each customization which rules it has, whether their scripts compile, and
+//! what else a control plane would not accept.
 //!
-//! Source of the texts and the layout: `pkg/karmadactl/interpret/check.go` of <https://github.com/karmada-io/karmada>. It looks at targets and scripts only.
+//! Source of the texts and the layout: `pkg/karmadactl/interpret/check.go` of
+//! <https://github.com/karmada-io/karmada>. It looks at targets and scripts only.
 
 use fleetdex_core::terminal::escaped_line;
 use fleetdex_interpreter::{
@@ -198,8 +200,9 @@ fn result(
     }
 }
 
-/// Aligns cells as `tabwriter` of kubectl does: only a cell that another one follows has a column, a column of consecutive
-/// lines is as wide as its widest cell, and no less wide than the same column of earlier lines.
+/// Aligns cells as `tabwriter` of kubectl does: only a cell that another one follows has a column,
+/// a column of consecutive lines is as wide as its widest cell, and no less wide than the same
+/// column of earlier lines.
 fn aligned(lines: &[Vec<String>]) -> String {
     let lines: Vec<Vec<String>> = lines
         .iter()

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 /// Says of a document that is not a customization what it is.
 ///
-/// Source of the text: `pkg/karmadactl/interpret/interpret.go` of <https://github.com/karmada-io/karmada>
+/// Source of the text: `pkg/karmadactl/interpret/interpret.go` of
+/// <https://github.com/karmada-io/karmada>
 pub fn check_type(document: &Value) -> Result<(), String> {
     let (api_version, kind) = (text(document, &["apiVersion"]), text(document, &["kind"]));
     if (api_version, kind) == (API_VERSION, KIND) {

@@ -1,7 +1,7 @@
 //! Reads objects from files, folders, URLs and standard input, as kubectl reads them.
 //!
-//! A file holds YAML or JSON, one or several documents; a list counts as its items. Everything is bounded: the bytes of a
-//! source, the depth of a document, the time of a download.
+//! A file holds YAML or JSON, one or several documents; a list counts as its items. Everything is
+//! bounded: the bytes of a source, the depth of a document, the time of a download.
 
 use std::{
     fs,
@@ -29,7 +29,8 @@ const MAX_DOCUMENTS: usize = 100_000;
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many redirects a download follows, as in Go's HTTP client.
 const MAX_REDIRECTS: usize = 10;
-/// What is read from a folder. Source: `FileExtensions` of <https://pkg.go.dev/k8s.io/cli-runtime/pkg/resource>
+/// What is read from a folder. Source: `FileExtensions` of
+/// <https://pkg.go.dev/k8s.io/cli-runtime/pkg/resource>
 const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
 /// What standard input is called, as in kubectl.
 const STANDARD_INPUT: &str = "STDIN";
@@ -97,7 +98,8 @@ impl<'r> DocumentReader<'r> {
         }
     }
 
-    /// Returns the objects of all sources; those of a list one by one. Empty documents are left out.
+    /// Returns the objects of all sources; those of a list one by one. Empty documents are left
+    /// out.
     pub async fn objects(
         &mut self,
         names: &[String],
@@ -171,7 +173,8 @@ fn files(name: &str, is_recursive: bool) -> Result<Vec<PathBuf>, DocumentError> 
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).map_err(|error| unreadable(&folder, error))? {
             let entry = entry.map_err(|error| unreadable(&folder, error))?;
-            // The type of the entry itself: a link to a folder could lead back to one of its parents.
+            // The type of the entry itself: a link to a folder could lead back to one of its
+            // parents.
             let kind = entry
                 .file_type()
                 .map_err(|error| unreadable(&folder, error))?;
@@ -251,8 +254,9 @@ async fn download(url: &str) -> Result<String, DocumentError> {
     text(url, bytes)
 }
 
-/// Parses one or several documents. As kubectl, it accepts repeated keys (the last one counts), reads the booleans and
-/// octal numbers of YAML 1.1, and a number such as `3.0` or `1e3` as an integer.
+/// Parses one or several documents. As kubectl, it accepts repeated keys (the last one counts),
+/// reads the booleans and octal numbers of YAML 1.1, and a number such as `3.0` or `1e3` as an
+/// integer.
 pub fn parse(source: &str, text: &str) -> Result<Vec<Value>, DocumentError> {
     let mut documents = parse_values(source, text)?;
     documents.iter_mut().for_each(make_whole_numbers_integers);
@@ -325,7 +329,8 @@ fn parse_yaml(text: &str) -> Result<Vec<Value>, String> {
     })
 }
 
-/// The items of a list, or the object itself. Items of a typed list, such as a `PodList`, may omit their type.
+/// The items of a list, or the object itself. Items of a typed list, such as a `PodList`, may omit
+/// their type.
 fn flattened(document: SourceDocument) -> Vec<SourceDocument> {
     let SourceDocument {
         source,

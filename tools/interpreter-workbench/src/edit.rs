@@ -1,7 +1,7 @@
 //! `--edit`: opens a customization in an editor as one Lua file, and writes it back to its file.
 //!
-//! Guarantee: what cannot be saved is not lost. The editor opens again with the reason, and when the user gives up or the editor fails, the text stays in a
-//! file whose name is printed.
+//! Guarantee: what cannot be saved is not lost. The editor opens again with the reason, and when
+//! the user gives up or the editor fails, the text stays in a file whose name is printed.
 
 use std::{
     env, fs,
@@ -37,7 +37,8 @@ pub fn editor() -> String {
     named.unwrap_or_else(|| "vi".to_owned())
 }
 
-/// Edits the one customization of a file, or a new one if the file is empty. Returns whether the text was saved, or nothing was changed.
+/// Edits the one customization of a file, or a new one if the file is empty. Returns whether the
+/// text was saved, or nothing was changed.
 pub async fn edit(
     filenames: &[String],
     with_documents: bool,
@@ -132,7 +133,8 @@ fn checked(original: &SourceDocument, customization: Value) -> Result<Value, Str
     }
 }
 
-/// Writes a text to a file, opens it in an editor, and reads it when the editor is closed. If that fails, the file is kept, unless it has the `unedited` text.
+/// Writes a text to a file, opens it in an editor, and reads it when the editor is closed. If that
+/// fails, the file is kept, unless it has the `unedited` text.
 fn in_editor(
     editor: &str,
     text: &str,
@@ -199,7 +201,8 @@ fn keep_file(temporary: NamedTempFile, console: &mut Console<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Writes a customization to its file, as JSON if that was JSON; to standard output if it came from no file.
+/// Writes a customization to its file, as JSON if that was JSON; to standard output if it came from
+/// no file.
 fn save(
     source: &str,
     customization: &Value,

@@ -61,8 +61,9 @@ fn by_sign(first: char, second: char, is_after_digit: bool) -> Ordering {
     }
 }
 
-/// Takes a run of digits; returns what compares as its number does, however long it is, and where numbers are equal by the
-/// leading zeros: the count of significant digits, these digits, and the count of all digits.
+/// Takes a run of digits; returns what compares as its number does, however long it is, and where
+/// numbers are equal by the leading zeros: the count of significant digits, these digits, and the
+/// count of all digits.
 fn number(rest: &mut Peekable<Chars<'_>>) -> (usize, String, usize) {
     let mut digits = String::new();
     while let Some(digit) = rest.next_if(char::is_ascii_digit) {

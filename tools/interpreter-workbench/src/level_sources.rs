@@ -60,14 +60,16 @@ pub enum LevelSourceError {
 pub struct NamedLevels {
     /// The levels.
     pub levels: Levels,
-    /// Whether there are several customizations, so that an error says which one has failed. Of one the texts are those of `karmadactl`.
+    /// Whether there are several customizations, so that an error says which one has failed. Of one
+    /// the texts are those of `karmadactl`.
     pub has_several_customizations: bool,
-    /// Scripts that are not used, because another customization has one for the same operation and kind.
+    /// Scripts that are not used, because another customization has one for the same operation and
+    /// kind.
     pub conflicts: Vec<ScriptConflict>,
 }
 
-/// Reads the levels that the flags name. With customizations the built-in rules are off: a user who tries one out wants to see
-/// what it says, and `karmadactl` has no other rules.
+/// Reads the levels that the flags name. With customizations the built-in rules are off: a user who
+/// tries one out wants to see what it says, and `karmadactl` has no other rules.
 pub async fn levels(
     args: &InterpretArgs,
     reader: &mut DocumentReader<'_>,
@@ -95,8 +97,9 @@ pub async fn levels(
     })
 }
 
-/// The customizations of `--filename`. The name of each has its file, for errors; a blank follows the name, which sorts it before all characters of
-/// names, so that the order stays that of the names.
+/// The customizations of `--filename`. The name of each has its file, for errors; a blank follows
+/// the name, which sorts it before all characters of names, so that the order stays that of the
+/// names.
 async fn customizations(
     args: &InterpretArgs,
     reader: &mut DocumentReader<'_>,
@@ -171,8 +174,9 @@ async fn argocd(
     })
 }
 
-/// Whether a document is a `ConfigMap`, or another object, or the data of a `ConfigMap`. Short scripts are YAML, too: a label such as
-/// `::continue::` ends in a colon, as a key does. Where the name does not say what a file is, its data must have a key of Argo CD.
+/// Whether a document is a `ConfigMap`, or another object, or the data of a `ConfigMap`. Short
+/// scripts are YAML, too: a label such as `::continue::` ends in a colon, as a key does. Where the
+/// name does not say what a file is, its data must have a key of Argo CD.
 fn may_have_keys(document: &Value, is_yaml: bool) -> bool {
     document.as_object().is_some_and(|members| {
         is_yaml

@@ -1,8 +1,10 @@
 //! `fleetdex interpret`: runs an operation of a resource interpreter on objects in files, offline.
 //!
-//! The flags, the output and the texts are those of `karmadactl interpret`, so that scripts written for it keep working:
-//! <https://github.com/karmada-io/karmada/tree/master/pkg/karmadactl/interpret>
-//! Beyond it, the built-in rules, Argo CD's health scripts and webhooks answer, and a failed operation exits with 1.
+//! The flags, the output and the texts are those of `karmadactl interpret`, so that scripts written
+//! for it keep working:
+//! <https://github.com/karmada-io/karmada/tree/master/pkg/karmadactl/interpret> Beyond it, the
+//! built-in rules, Argo CD's health scripts and webhooks answer, and a failed operation exits
+//! with 1.
 
 use std::{
     io::{self, Read},

@@ -20,9 +20,11 @@ pub enum ResultFormat {
     Json,
 }
 
-/// The text of a response. `with_health` adds the word, the reason and the message of health as a comment to YAML.
+/// The text of a response. `with_health` adds the word, the reason and the message of health as a
+/// comment to YAML.
 ///
-/// Source of the layout: `pkg/karmadactl/interpret/execute.go` of <https://github.com/karmada-io/karmada>
+/// Source of the layout: `pkg/karmadactl/interpret/execute.go` of
+/// <https://github.com/karmada-io/karmada>
 pub fn text(
     response: &Response,
     format: ResultFormat,

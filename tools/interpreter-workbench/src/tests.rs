@@ -193,7 +193,8 @@ impl Workbench {
         fs::write(self.folder.path().join(name), text).unwrap();
     }
 
-    /// Runs a command line in which `@` stands for the folder; returns whether it succeeded, standard output and standard error.
+    /// Runs a command line in which `@` stands for the folder; returns whether it succeeded,
+    /// standard output and standard error.
     async fn run(&self, line: &str) -> (bool, String, String) {
         self.run_with(line, "", Err(())).await
     }

@@ -17,7 +17,8 @@ use fleetdex_webhooks::{
 };
 use tokio::time::{Instant, sleep};
 
-/// How often a webhook is called again that asks for it with a `Retry-After`. Source: `maxRetries` of Kubernetes' REST client.
+/// How often a webhook is called again that asks for it with a `Retry-After`. Source: `maxRetries`
+/// of Kubernetes' REST client.
 const MAX_RETRIES: usize = 10;
 
 /// Calls webhooks, at their own address or another one.
@@ -59,7 +60,8 @@ pub async fn ask(
     called.map_err(|error| with_remedy(&error.failure, webhook, connector.address))
 }
 
-/// Calls a webhook, and again after the pause that it asks for, as long as it may take for one call.
+/// Calls a webhook, and again after the pause that it asks for, as long as it may take for one
+/// call.
 async fn call_patiently(
     webhook: &Webhook,
     request: &Request<'_>,

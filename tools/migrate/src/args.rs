@@ -19,7 +19,8 @@ pub struct MigrateArgs {
 /// The programs that Fleetdex replaces.
 #[derive(Clone, Debug, Subcommand)]
 pub enum MigrateCommand {
-    /// Take a Karmada control plane over from karmada-search, or give it back; a dry run without --apply
+    /// Take a Karmada control plane over from karmada-search, or give it back; a dry run without
+    /// --apply
     KarmadaSearch(Box<KarmadaSearchArgs>),
 }
 
@@ -35,12 +36,13 @@ pub struct KarmadaSearchArgs {
     #[arg(long)]
     pub apply: bool,
 
-    /// Write the registries, the `APIService` and its Service to this new file (JSON, mode 0600). With --rollback: the registries that
-    /// Fleetdex has by then.
+    /// Write the registries, the `APIService` and its Service to this new file (JSON, mode 0600).
+    /// With --rollback: the registries that Fleetdex has by then.
     #[arg(long, value_name = "FILE")]
     pub export: Option<PathBuf>,
 
-    /// Give the control plane back to karmada-search, by the export of its migration: registries and CRD of Fleetdex are deleted.
+    /// Give the control plane back to karmada-search, by the export of its migration: registries
+    /// and CRD of Fleetdex are deleted.
     #[arg(long, value_name = "FILE")]
     pub rollback: Option<PathBuf>,
 

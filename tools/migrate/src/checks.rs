@@ -132,7 +132,8 @@ pub async fn check_surroundings(checks: &mut Checks, target: &MigrationTarget) {
     );
 }
 
-/// Checks registries that are to become custom resources, their stores, and the clusters that they select.
+/// Checks registries that are to become custom resources, their stores, and the clusters that they
+/// select.
 pub async fn check_registries(
     target: &MigrationTarget,
     registries: &[Value],
@@ -222,7 +223,8 @@ fn view(member: &Member) -> MemberView {
     }
 }
 
-/// Whether the credentials of a member can be read and may be sent to it; no request goes to the member.
+/// Whether the credentials of a member can be read and may be sent to it; no request goes to the
+/// member.
 async fn check_member(loader: &Loader, member: &Member) -> Checks {
     let mut checks = Checks::of(format!("cluster {}", member.name));
     let loaded = loader

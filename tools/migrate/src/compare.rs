@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-/// The paths below `spec` and of labels and annotations whose values are other than in `wanted`. What a server adds, such as defaults, is no
-/// difference, and null is the same as absent.
+/// The paths below `spec` and of labels and annotations whose values are other than in `wanted`.
+/// What a server adds, such as defaults, is no difference, and null is the same as absent.
 pub fn changed_fields(wanted: &Value, stored: &Value) -> Vec<String> {
     let mut changed = Vec::new();
     add_changed("spec", &wanted["spec"], &stored["spec"], &mut changed);

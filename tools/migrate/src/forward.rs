@@ -31,8 +31,8 @@ const UNCHANGED: &str = "Nothing was changed.";
 const RELEASED: &str = "The APIService is removed, and no registry is served; karmada-search still has its registries in its etcd.";
 const INSTALLED: &str = "The CRD is installed, and not all registries are created; karmada-search still has its registries in its etcd.";
 
-/// Migrates, or says what that would change; returns whether it was done, or can be. It is not done while a registry is stored other than
-/// it was exported.
+/// Migrates, or says what that would change; returns whether it was done, or can be. It is not done
+/// while a registry is stored other than it was exported.
 pub async fn run(
     args: &KarmadaSearchArgs,
     target: &MigrationTarget,
@@ -207,7 +207,8 @@ impl<'m, 'o> Migration<'m, 'o> {
         ))
     }
 
-    /// Creates the registries that are not there, or only has the API server check them; returns their number.
+    /// Creates the registries that are not there, or only has the API server check them; returns
+    /// their number.
     async fn create(&mut self, dry_run: bool, step: &'static str) -> Result<usize, MigrationEnded> {
         let mut created = 0;
         for registry in &self.export.registries {

@@ -1,7 +1,9 @@
-//! `fleetdex migrate karmada-search`: takes the registries of a Karmada control plane over from karmada-search, or gives them back.
+//! `fleetdex migrate karmada-search`: takes the registries of a Karmada control plane over from
+//! karmada-search, or gives them back.
 //!
-//! Without `--apply` it changes nothing on the control plane. Each step looks at what is there, so that an interrupted migration goes on
-//! where it ended when it is started again with the same export.
+//! Without `--apply` it changes nothing on the control plane. Each step looks at what is there, so
+//! that an interrupted migration goes on where it ended when it is started again with the same
+//! export.
 
 mod args;
 mod checks;

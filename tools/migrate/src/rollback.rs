@@ -29,7 +29,8 @@ const DELETING: &str = "Registries of Fleetdex are being deleted, and Fleetdex r
 const UNINSTALLED: &str = "The CRD and the registries of Fleetdex are deleted, or being deleted; karmada-search is not registered.";
 const RESTORED: &str = "The APIService is there again, and the CRD of Fleetdex is deleted.";
 
-/// Gives the control plane back, or says what that would change; returns whether it was done, or can be.
+/// Gives the control plane back, or says what that would change; returns whether it was done, or
+/// can be.
 pub async fn run(
     args: &KarmadaSearchArgs,
     path: &Path,
@@ -203,7 +204,8 @@ impl Rollback<'_, '_> {
 
     async fn try_restore(&self) -> Result<String, String> {
         let target = self.target;
-        // The API server removes the CRD and then, by itself, the APIService that it had made for it.
+        // The API server removes the CRD and then, by itself, the APIService that it had made for
+        // it.
         let is_gone = target.until(async || {
             let is_gone = target.crd().await?.is_none();
             Ok(is_gone && target.api_service(API_SERVICE).await?.is_none())

@@ -240,7 +240,8 @@ impl MigrationTarget {
         deleted.await.map(drop).or_else(absent)
     }
 
-    /// Creates a registry, unless one of its name is there. With `dry_run` the API server only checks it.
+    /// Creates a registry, unless one of its name is there. With `dry_run` the API server only
+    /// checks it.
     pub async fn create_registry(
         &self,
         registry: &Value,
@@ -298,7 +299,8 @@ impl MigrationTarget {
         Api::all_with(self.client.clone(), &resource)
     }
 
-    /// Waits until a condition holds; false if it does not in time. A request that fails meanwhile is repeated: API servers restart.
+    /// Waits until a condition holds; false if it does not in time. A request that fails meanwhile
+    /// is repeated: API servers restart.
     pub async fn until(
         &self,
         mut holds: impl AsyncFnMut() -> Result<bool, RequestFailed>,

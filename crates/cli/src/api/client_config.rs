@@ -1,4 +1,5 @@
-//! Selects the server: one on this machine with a token file, or one behind the apiserver of a kubeconfig.
+//! Selects the server: one on this machine with a token file, or one behind the apiserver of a
+//! kubeconfig.
 
 use std::path::{Path, PathBuf};
 

@@ -149,7 +149,8 @@ impl ClientError {
         matches!(self, Self::Refused { .. })
     }
 
-    /// Classifies an unsuccessful response. It may come from an apiserver or from the server behind it.
+    /// Classifies an unsuccessful response. It may come from an apiserver or from the server behind
+    /// it.
     pub(super) fn from_response(
         server: &str,
         is_behind_apiserver: bool,
@@ -192,8 +193,8 @@ impl ClientError {
 /// Maximum length in bytes of a quoted response.
 const MAX_QUOTED: usize = 300;
 
-/// Explains a refusal by the RBAC of the apiserver: it names our API group, while the server behind it names the
-/// requested resource.
+/// Explains a refusal by the RBAC of the apiserver: it names our API group, while the server behind
+/// it names the requested resource.
 fn missing_outer_permission(status: &Status) -> Option<String> {
     let is_outer = status.code == Some(403)
         && status

@@ -22,8 +22,8 @@ use super::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connect timeout over a network, without the time of a credential plugin.
 const REMOTE_CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// Timeout of the response headers and of each piece of the body. The server allows its store half of it, and the
-/// whole of it for counts.
+/// Timeout of the response headers and of each piece of the body. The server allows its store half
+/// of it, and the whole of it for counts.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The namespace of a context without one.
@@ -231,7 +231,8 @@ impl ApiserverClient {
         }
     }
 
-    /// As [`new`](Self::new); without a kubeconfig, and with none named, the apiserver of the Pod that this runs in.
+    /// As [`new`](Self::new); without a kubeconfig, and with none named, the apiserver of the Pod
+    /// that this runs in.
     pub async fn of_kubeconfig_or_pod(
         path: Option<&Path>,
         context: Option<&str>,
@@ -279,7 +280,8 @@ impl ApiResponse {
         Ok(bytes)
     }
 
-    /// Returns the next piece of the body, or `None` at its end. Fails if none comes within a minute.
+    /// Returns the next piece of the body, or `None` at its end. Fails if none comes within a
+    /// minute.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         loop {
             let frame = timeout(IDLE_TIMEOUT, self.body.frame())
@@ -334,15 +336,16 @@ async fn send_through_apiserver(
     Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
 }
 
-/// Removes the path of the fleet, which a context of `fleetdex kubeconfig` has, from the URL of the apiserver.
+/// Removes the path of the fleet, which a context of `fleetdex kubeconfig` has, from the URL of the
+/// apiserver.
 fn without_fleet_path(url: http::Uri) -> http::Uri {
     let text = url.to_string();
     let server = text.trim_end_matches('/').strip_suffix(FLEET_PATH);
     server.and_then(|server| server.parse().ok()).unwrap_or(url)
 }
 
-/// Moves the user and password of the URL to the credentials: kube does not send them, and its errors contain the URL.
-/// Other credentials take precedence, as in kubectl.
+/// Moves the user and password of the URL to the credentials: kube does not send them, and its
+/// errors contain the URL. Other credentials take precedence, as in kubectl.
 fn use_login_of_url(config: &mut kube::Config) -> Result<(), BoxError> {
     let mut url = Url::parse(&config.cluster_url.to_string())?;
     let Some(password) = url.password().map(decoded) else {

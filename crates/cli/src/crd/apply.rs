@@ -28,7 +28,8 @@ use crate::{
     console::{CommandError, Console},
 };
 
-/// Interval between looks at a CRD that is not served yet; it takes the control plane about a second.
+/// Interval between looks at a CRD that is not served yet; it takes the control plane about a
+/// second.
 const POLL: Duration = Duration::from_millis(200);
 const CRD: &str = "CRD";
 
@@ -108,8 +109,8 @@ pub(super) async fn apply(
     Ok(is_complete)
 }
 
-/// Applies the CRD of registries and waits until it is served; returns what that changed. A newer one serves this version as well and is left
-/// alone.
+/// Applies the CRD of registries and waits until it is served; returns what that changed. A newer
+/// one serves this version as well and is left alone.
 pub async fn install_registries(
     client: Client,
     server: String,
@@ -207,7 +208,8 @@ impl CrdInstaller {
         })
     }
 
-    /// Becomes the only owner of the fields of `spec`, so that those which are no longer wanted are removed.
+    /// Becomes the only owner of the fields of `spec`, so that those which are no longer wanted are
+    /// removed.
     async fn take_over(
         &self,
         name: &str,

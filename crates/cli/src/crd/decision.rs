@@ -1,4 +1,5 @@
-//! Which CRDs may be applied: none that another server hides, none of another program, none of a newer Fleetdex.
+//! Which CRDs may be applied: none that another server hides, none of another program, none of a
+//! newer Fleetdex.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -7,7 +8,8 @@ use semver::Version;
 
 /// The annotation with the version of the Fleetdex that applied a CRD.
 pub(super) const VERSION_ANNOTATION: &str = "fleetdex.io/version";
-/// The annotation of the generator of Karmada's CRDs, and of most others; that of Fleetdex sets none.
+/// The annotation of the generator of Karmada's CRDs, and of most others; that of Fleetdex sets
+/// none.
 const GENERATOR_ANNOTATION: &str = "controller-gen.kubebuilder.io/version";
 /// Serves `Cluster` on a Karmada control plane.
 const KARMADA: &str = "v1alpha1.cluster.karmada.io";
@@ -125,8 +127,8 @@ fn version_of(crd: &CustomResourceDefinition) -> Option<Version> {
     annotation(crd, VERSION_ANNOTATION)?.parse().ok()
 }
 
-/// Whether Fleetdex defined it. Before it had the annotation, its CRDs differed from Karmada's of the same name in these: they have a status, and
-/// Karmada's the annotation of their generator.
+/// Whether Fleetdex defined it. Before it had the annotation, its CRDs differed from Karmada's of
+/// the same name in these: they have a status, and Karmada's the annotation of their generator.
 pub fn is_of_fleetdex(crd: &CustomResourceDefinition) -> bool {
     if annotation(crd, VERSION_ANNOTATION).is_some() {
         return true;

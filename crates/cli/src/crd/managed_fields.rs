@@ -1,7 +1,8 @@
 //! Who owns the fields of a CRD.
 //!
-//! A server-side apply removes a field only if no other manager owns it. A CRD that helm or kubectl created would keep every field that a later
-//! version drops, so the ownership of `spec` is taken over first, as kubectl does on the way from client-side to server-side apply:
+//! A server-side apply removes a field only if no other manager owns it. A CRD that helm or kubectl
+//! created would keep every field that a later version drops, so the ownership of `spec` is taken
+//! over first, as kubectl does on the way from client-side to server-side apply:
 //! <https://kubernetes.io/docs/reference/using-api/server-side-apply/#upgrading-from-client-side-apply-to-server-side-apply>
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry};
@@ -12,7 +13,8 @@ pub(super) const MANAGER: &str = "fleetdex";
 const APPLY: &str = "Apply";
 const SPEC: &str = "f:spec";
 
-/// The entries with [`MANAGER`] as the only owner of `spec`; `None` if no other manager owns any of it.
+/// The entries with [`MANAGER`] as the only owner of `spec`; `None` if no other manager owns any of
+/// it.
 pub(super) fn take_over(entries: &[ManagedFieldsEntry]) -> Option<Vec<ManagedFieldsEntry>> {
     let (mut kept, mut ours) = (Vec::new(), None);
     let (mut spec, mut is_changed) = (Map::new(), false);

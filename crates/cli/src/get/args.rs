@@ -40,7 +40,8 @@ pub struct GetArgs {
 /// Queries that one apiserver cannot answer.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct FleetArgs {
-    /// Only objects that this object owns, directly or through others, such as deployment/web; its name selects the owner
+    /// Only objects that this object owns, directly or through others, such as deployment/web; its
+    /// name selects the owner
     #[arg(long, value_name = "TYPE/NAME")]
     pub owner: Option<String>,
 

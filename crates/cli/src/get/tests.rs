@@ -320,7 +320,8 @@ async fn text_of_an_object_does_not_control_the_terminal() {
     for output in outputs {
         let (_, shown, err) = server.get(&["pods", "-o", output]).await;
         assert!(shown.contains("title"), "{output}: {shown} {err}");
-        // YAML has no escapes outside of quotes, and kubectl leaves what changes the direction of text alone everywhere.
+        // YAML has no escapes outside of quotes, and kubectl leaves what changes the direction of
+        // text alone everywhere.
         let is_direction = |letter: char| letter == '\u{202e}' && output != "yaml";
         let acted_on =
             |letter: char| is_direction(letter) || (letter.is_control() && letter != '\n');

@@ -1,7 +1,7 @@
 //! `get --watch`: prints the list, and then every change until stopped.
 //!
-//! The server ends a watch within a minute, because Kubernetes' aggregation layer would. The next watch continues at the last
-//! resource version.
+//! The server ends a watch within a minute, because Kubernetes' aggregation layer would. The next
+//! watch continues at the last resource version.
 
 use fleetdex_query_api::answer::TableColumn;
 use std::collections::BTreeMap;

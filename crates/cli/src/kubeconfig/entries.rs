@@ -46,7 +46,8 @@ impl Entries {
     }
 }
 
-/// A context for a server on this machine. kubectl sends no token without TLS, but it does send the password of a URL.
+/// A context for a server on this machine. kubectl sends no token without TLS, but it does send the
+/// password of a URL.
 pub(super) fn direct(
     name: &str,
     server: &str,
@@ -105,7 +106,8 @@ fn with_password(server: &str, token: &str) -> String {
     url.to_string()
 }
 
-/// A context for the aggregation layer of a control plane, with the cluster and the user of another context.
+/// A context for the aggregation layer of a control plane, with the cluster and the user of another
+/// context.
 pub(super) fn through_apiserver(
     name: &str,
     source: &Kubeconfig,
@@ -161,7 +163,8 @@ pub(super) fn through_apiserver(
     })
 }
 
-/// Returns the URL of the Kubernetes API over the fleet. A URL that has the path already stays as it is.
+/// Returns the URL of the Kubernetes API over the fleet. A URL that has the path already stays as
+/// it is.
 fn fleet_url(server: &str) -> String {
     let server = server.trim_end_matches('/');
     if is_fleet_url(server) {

@@ -1,4 +1,5 @@
-//! Adds a context to a kubeconfig file as kubectl does: under its lock, and keeping what it does not know.
+//! Adds a context to a kubeconfig file as kubectl does: under its lock, and keeping what it does
+//! not know.
 
 use std::{
     env, fmt, fs, io,
@@ -18,7 +19,8 @@ use super::{
 #[derive(Clone, Debug)]
 pub(super) struct KubeconfigTarget {
     path: PathBuf,
-    /// The other files of `KUBECONFIG`. kubectl ignores their entries with a name that the target has.
+    /// The other files of `KUBECONFIG`. kubectl ignores their entries with a name that the target
+    /// has.
     others: Vec<PathBuf>,
 }
 
@@ -39,7 +41,8 @@ impl fmt::Display for MergeOutcome {
 }
 
 impl KubeconfigTarget {
-    /// Returns `named`, or else the first file of `KUBECONFIG`, preferably one that exists, or else `~/.kube/config`.
+    /// Returns `named`, or else the first file of `KUBECONFIG`, preferably one that exists, or else
+    /// `~/.kube/config`.
     pub(super) fn locate(named: Option<&Path>) -> Result<Self, KubeconfigError> {
         if let Some(path) = named {
             return Ok(Self::alone(path.to_owned()));
@@ -70,8 +73,8 @@ impl KubeconfigTarget {
         &self.path
     }
 
-    /// Adds the entries, or replaces those of the same name. Refuses to replace entries that are not of a fleet, and to
-    /// hide such entries of the other files.
+    /// Adds the entries, or replaces those of the same name. Refuses to replace entries that are
+    /// not of a fleet, and to hide such entries of the other files.
     pub(super) fn merge(
         &self,
         entries: &Entries,
@@ -110,7 +113,8 @@ impl KubeconfigTarget {
     }
 }
 
-/// Returns `None` for a file that does not exist or is empty. Leaves relative paths in it as they are.
+/// Returns `None` for a file that does not exist or is empty. Leaves relative paths in it as they
+/// are.
 fn read(path: &Path) -> Result<Option<Kubeconfig>, KubeconfigError> {
     let text = match read_text(path) {
         Ok(text) => text,
@@ -200,7 +204,8 @@ fn add(kubeconfig: &mut Kubeconfig, entries: &Entries) {
     }
 }
 
-/// The lock of kubectl and client-go: a file `<kubeconfig>.lock` that exists while the kubeconfig is changed.
+/// The lock of kubectl and client-go: a file `<kubeconfig>.lock` that exists while the kubeconfig
+/// is changed.
 struct Lock(PathBuf);
 
 impl Lock {

@@ -43,8 +43,9 @@ fn utf16(bytes: &[u8], decode: fn([u8; 2]) -> u16) -> Option<String> {
     String::from_utf16(&units).ok()
 }
 
-/// Replaces a file in one step. An existing file keeps its owner, group and mode. A new file is readable by its owner
-/// alone, and so is one that is `private`, or whose owner and group this process may not set.
+/// Replaces a file in one step. An existing file keeps its owner, group and mode. A new file is
+/// readable by its owner alone, and so is one that is `private`, or whose owner and group this
+/// process may not set.
 pub fn replace(path: &Path, text: &str, private: bool) -> io::Result<()> {
     let folder = path
         .parent()

@@ -49,7 +49,8 @@ impl OutputFormat {
         matches!(self, Self::Table | Self::Wide)
     }
 
-    /// Whether it is read line by line. An empty list of these formats is announced on standard error.
+    /// Whether it is read line by line. An empty list of these formats is announced on standard
+    /// error.
     pub(crate) fn is_line_based(self) -> bool {
         matches!(self, Self::Table | Self::Wide | Self::Name)
     }

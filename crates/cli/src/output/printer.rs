@@ -89,7 +89,8 @@ impl Printer {
         }
     }
 
-    /// Prints an object, at the latest with the next [`Self::flush`]. `columns` are those of its page, if that is a Table.
+    /// Prints an object, at the latest with the next [`Self::flush`]. `columns` are those of its
+    /// page, if that is a Table.
     pub(crate) fn add(
         &mut self,
         item: &ListItem,

@@ -1,4 +1,5 @@
-//! Completes the words of a query. The server completes them with what it finds; without it only the words of the language are known.
+//! Completes the words of a query. The server completes them with what it finds; without it only
+//! the words of the language are known.
 
 use std::ffi::OsStr;
 
@@ -24,7 +25,8 @@ pub(super) fn query() -> ArgValueCompleter {
     })
 }
 
-/// The terms of a command line besides the word at its end, with the blank that follows them. A word without a qualifier may be the value of a flag.
+/// The terms of a command line besides the word at its end, with the blank that follows them. A
+/// word without a qualifier may be the value of a flag.
 fn other_terms(line: &[String], word: &str) -> String {
     let before = line.strip_suffix(&[word.to_owned()]).unwrap_or(line);
     let has_qualifiers = |word: &&String| {
@@ -42,7 +44,8 @@ fn other_terms(line: &[String], word: &str) -> String {
     terms
 }
 
-/// The words that may be meant, each with what it means. `start`: where the word begins in the text, which ends with it.
+/// The words that may be meant, each with what it means. `start`: where the word begins in the
+/// text, which ends with it.
 fn offered(text: &str, start: usize, completions: Completions) -> Vec<(String, String)> {
     let Completions { replace, items } = completions;
     let whole = items.into_iter().filter_map(|item: Completion| {

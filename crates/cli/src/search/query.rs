@@ -36,7 +36,8 @@ impl SearchQueryError {
     }
 }
 
-/// Joins arguments to a query. An argument with blanks is one word, unless it has a qualifier, a negation or quotes: then it is a part of the query as it is.
+/// Joins arguments to a query. An argument with blanks is one word, unless it has a qualifier, a
+/// negation or quotes: then it is a part of the query as it is.
 pub(super) fn join(arguments: &[String]) -> String {
     let parts: Vec<String> = arguments.iter().map(|argument| as_part(argument)).collect();
     parts.join(" ")

@@ -145,7 +145,8 @@ fn the_exit_code_is_that_of_the_worst_row() {
 
 #[tokio::test]
 async fn a_running_server_verifies_and_its_refusal_is_printed() {
-    // The HTTP client wants a provider even though nothing here is encrypted; another test may have been first.
+    // The HTTP client wants a provider even though nothing here is encrypted; another test may have
+    // been first.
     let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
     let token_file = folder.path().join("token");

@@ -1,6 +1,7 @@
 //! Asks for responses in gzip, and unpacks them.
 //!
-//! `tower-http` unpacks into pieces of 4 KiB, each of which costs allocations and a poll of every layer around it. A page of a list has megabytes.
+//! `tower-http` unpacks into pieces of 4 KiB, each of which costs allocations and a poll of every
+//! layer around it. A page of a list has megabytes.
 
 use std::io;
 
@@ -26,7 +27,8 @@ pub fn accepting_gzip<B>(mut request: Request<B>) -> Request<B> {
     request
 }
 
-/// The response, whose body is unpacked as it is read. Nothing bounds what it unpacks to: its reader has to.
+/// The response, whose body is unpacked as it is read. Nothing bounds what it unpacks to: its
+/// reader has to.
 pub fn unpacked<B>(mut response: Response<B>) -> Response<UnsyncBoxBody<Bytes, BoxError>>
 where
     B: Body<Data = Bytes> + Send + 'static,

@@ -6,10 +6,11 @@
 //!
 //! - The window of a connection is as large as those of all its streams together, so that a stream
 //!   that is not read never keeps another from receiving.
-//! - A connection that does not answer a ping is closed, and all of its watches with it: they resume.
-//! - A request that asks to switch protocols, such as `kubectl exec`, goes over HTTP/1.1, and so does a
-//!   [`LargeTransfer`], for which a window is too small, and everything that is not encrypted, since
-//!   only TLS negotiates the protocol.
+//! - A connection that does not answer a ping is closed, and all of its watches with it: they
+//!   resume.
+//! - A request that asks to switch protocols, such as `kubectl exec`, goes over HTTP/1.1, and so
+//!   does a [`LargeTransfer`], for which a window is too small, and everything that is not
+//!   encrypted, since only TLS negotiates the protocol.
 //! - Nothing is retried that the server may have received.
 
 use std::{
@@ -67,8 +68,8 @@ const ATTEMPTS: usize = 3;
 
 const SETTINGS_MISSING: &str = "the server does not allow a stream on its connection of HTTP/2";
 
-/// An extension of requests whose response is large: it has a connection of its own, with the window
-/// of TCP.
+/// An extension of requests whose response is large: it has a connection of its own, with the
+/// window of TCP.
 #[derive(Clone, Copy, Debug)]
 pub struct LargeTransfer;
 

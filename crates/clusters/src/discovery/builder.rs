@@ -1,5 +1,5 @@
-//! Builds the resources of a discovery from names of a member. It accepts only names that Kubernetes
-//! allows, up to limits, and counts the rest.
+//! Builds the resources of a discovery from names of a member. It accepts only names that
+//! Kubernetes allows, up to limits, and counts the rest.
 
 use std::sync::Arc;
 

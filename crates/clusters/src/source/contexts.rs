@@ -17,7 +17,8 @@ pub struct KubeconfigContexts {
     pub members: Vec<Member>,
     /// Selected contexts that do not exist.
     pub absent: Vec<String>,
-    /// Contexts whose server is a fleet instead of a cluster, which are no members. Only selected ones, if some are selected.
+    /// Contexts whose server is a fleet instead of a cluster, which are no members. Only selected
+    /// ones, if some are selected.
     pub fleets: Vec<String>,
 }
 

@@ -53,8 +53,8 @@ impl From<Client> for Loader {
 }
 
 impl Loader {
-    /// Reads Secrets through `control_plane`. A Secret that an object names together with an address is sent
-    /// only where `hosts` allows.
+    /// Reads Secrets through `control_plane`. A Secret that an object names together with an
+    /// address is sent only where `hosts` allows.
     pub fn new(control_plane: Client, hosts: SecretHosts) -> Self {
         Self {
             control_plane: Some(control_plane),
@@ -225,7 +225,8 @@ pub fn kubeconfig_variable() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Reads a kubeconfig file, or without `path` the files that kubectl reads. The paths of files in it become absolute.
+/// Reads a kubeconfig file, or without `path` the files that kubectl reads. The paths of files in
+/// it become absolute.
 pub async fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, KubeconfigProblem> {
     let files = path.map_or_else(kubeconfig_variable, |path| vec![absolute(path)]);
     let reading = tokio::task::spawn_blocking(move || read_files(&files));

@@ -87,7 +87,8 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// Every collection with something in it, itself included. Parsed JSON is at most 128 levels deep.
+    /// Every collection with something in it, itself included. Parsed JSON is at most 128 levels
+    /// deep.
     fn descend<'v, T: JsonValue>(
         self,
         value: &'v T,
@@ -215,7 +216,8 @@ impl Evaluation<'_> {
         }
     }
 
-    /// As Kubernetes has it: an index or a slice beyond the list is an error, an empty slice is not.
+    /// As Kubernetes has it: an index or a slice beyond the list is an error, an empty slice is
+    /// not.
     fn slice<'v, T: JsonValue>(
         self,
         slice: &Slice,

@@ -9,7 +9,8 @@ use super::{
     },
 };
 
-/// Steps of one path, those in its filters and unions included. Bounds the work that the printer columns of a definition cause for each row.
+/// Steps of one path, those in its filters and unions included. Bounds the work that the printer
+/// columns of a definition cause for each row.
 const MAX_STEPS: usize = 64;
 
 const COMPARISONS: [(&str, ComparisonOperator); 6] = [
@@ -72,7 +73,8 @@ pub(super) fn expression(text: &str) -> Result<Expression, String> {
     PathParser::default().expression(text)
 }
 
-/// The first position, outside of quotes and not behind a backslash, from which the rest of the text matches.
+/// The first position, outside of quotes and not behind a backslash, from which the rest of the
+/// text matches.
 pub(super) fn position_outside_quotes(
     text: &str,
     matches_rest: impl Fn(&str) -> bool,
@@ -185,7 +187,8 @@ impl PathParser {
         })
     }
 
-    /// Parses a key up to the next mark. A backslash takes a mark's meaning away. Returns the length that it read.
+    /// Parses a key up to the next mark. A backslash takes a mark's meaning away. Returns the
+    /// length that it read.
     fn key(&mut self, text: &str, steps: &mut Vec<PathStep>) -> Result<usize, String> {
         let mut name = String::new();
         let mut problem = None;

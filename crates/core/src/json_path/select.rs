@@ -134,7 +134,8 @@ impl PathSelection<'_> {
         })
     }
 
-    /// One side of a comparison; `None` if it is absent. A path that is compared leads to one value at most.
+    /// One side of a comparison; `None` if it is absent. A path that is compared leads to one value
+    /// at most.
     fn operand<'v>(
         self,
         side: &'v Expression,

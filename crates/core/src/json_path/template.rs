@@ -12,7 +12,8 @@ use crate::fuel::Fuel;
 /// Nested ranges at most; a person writes two or three.
 const MAX_DEPTH: usize = 32;
 
-/// A text with paths in braces. Rendering has no bound: it runs on the machine of the person who wrote the template.
+/// A text with paths in braces. Rendering has no bound: it runs on the machine of the person who
+/// wrote the template.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template(Vec<TemplatePart>);
 

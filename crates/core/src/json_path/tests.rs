@@ -353,7 +353,8 @@ fn long_texts_count_by_their_bytes() {
         &json!({ "list": [{ "n": long }] }),
     );
     assert!(taken > 10_000, "{taken}");
-    // A comparison that fails quotes what it has compared, and so does a step into something that is no list.
+    // A comparison that fails quotes what it has compared, and so does a step into something that
+    // is no list.
     let (taken, found) = steps_of(".list[?(@.n==1)]", &value);
     assert!(found.is_err() && taken > 10_000, "{taken}");
     let (taken, found) = steps_of(".list[1][*]", &value);

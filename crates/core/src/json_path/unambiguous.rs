@@ -1,5 +1,6 @@
-//! Refuses paths that RFC 9535 reads in another way than kubectl, which reads most of them as something that selects nothing, and two mistakes that
-//! kubectl reads as something that selects everything.
+//! Refuses paths that RFC 9535 reads in another way than kubectl, which reads most of them as
+//! something that selects nothing, and two mistakes that kubectl reads as something that selects
+//! everything.
 
 use super::{
     ast::{Expression, PathStep},
@@ -54,7 +55,8 @@ pub(super) fn check_root(letter: char, is_first: bool, in_filter: bool) -> Resul
     }
 }
 
-/// Checks one side of a comparison: a path in it must lead to one value. Implementations of RFC 9535 differ about indices from the end.
+/// Checks one side of a comparison: a path in it must lead to one value. Implementations of RFC
+/// 9535 differ about indices from the end.
 pub(super) fn check_operand(text: &str, operand: &Expression) -> Result<(), String> {
     let leads_to_one = |step: &PathStep| match step {
         PathStep::Field(_) => true,
@@ -81,7 +83,8 @@ pub(super) fn check_end(steps: &[PathStep]) -> Result<(), String> {
     }
 }
 
-/// Checks a filter without a comparison. kubectl finds a literal, and nothing at all, in every item.
+/// Checks a filter without a comparison. kubectl finds a literal, and nothing at all, in every
+/// item.
 pub(super) fn check_existence(text: &str, operand: &Expression) -> Result<(), String> {
     if text.trim().is_empty() || matches!(operand, Expression::Literal(_)) {
         return Err(format!(
@@ -91,7 +94,8 @@ pub(super) fn check_existence(text: &str, operand: &Expression) -> Result<(), St
     Ok(())
 }
 
-/// The key in a pair of quotes. kubectl reads a mark without a backslash as the end of the key, and a star as every key.
+/// The key in a pair of quotes. kubectl reads a mark without a backslash as the end of the key, and
+/// a star as every key.
 pub(super) fn quoted_key(inner: &str, quote: char) -> Result<String, String> {
     let mut key = String::new();
     let mut written = String::new();

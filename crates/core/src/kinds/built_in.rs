@@ -49,7 +49,8 @@ impl BuiltIn {
     }
 }
 
-/// Every built-in resource: the core group first, then the groups in the apiserver's order, the preferred version of each first.
+/// Every built-in resource: the core group first, then the groups in the apiserver's order, the
+/// preferred version of each first.
 pub fn all() -> &'static [BuiltIn] {
     static ALL: LazyLock<Vec<BuiltIn>> =
         LazyLock::new(|| TABLE.iter().flat_map(BuiltInVersion::resources).collect());
@@ -137,8 +138,9 @@ const fn older(
     }
 }
 
-// Left out: resources that cannot be watched (componentstatuses), that can only be created (reviews, bindings), and the alpha and beta
-// versions, all of which are off by default in 1.36. A test compares this table with the discovery of a real apiserver.
+// Left out: resources that cannot be watched (componentstatuses), that can only be created
+// (reviews, bindings), and the alpha and beta versions, all of which are off by default in 1.36. A
+// test compares this table with the discovery of a real apiserver.
 #[rustfmt::skip]
 const TABLE: &[BuiltInVersion] = &[
     preferred("", "v1", &[

@@ -1,14 +1,17 @@
-//! The selectable fields of built-in kinds that have more than `metadata.name` and `metadata.namespace`.
+//! The selectable fields of built-in kinds that have more than `metadata.name` and
+//! `metadata.namespace`.
 //!
-//! Source: the `AddFieldLabelConversionFunc` of each API (which labels it accepts) and the `ToSelectableFields` of each registry (which
-//! fields these read) in Kubernetes 1.36. Both are the same in every version of a group, so the version does not matter here.
+//! Source: the `AddFieldLabelConversionFunc` of each API (which labels it accepts) and the
+//! `ToSelectableFields` of each registry (which fields these read) in Kubernetes 1.36. Both are the
+//! same in every version of a group, so the version does not matter here.
 
 use std::sync::LazyLock;
 
 use super::built_in;
 use crate::model::{FieldPath, FieldType, Gvk, SelectableField};
 
-/// The fields that documents of a built-in kind hold for field selectors, besides name and namespace; `None` for any other kind.
+/// The fields that documents of a built-in kind hold for field selectors, besides name and
+/// namespace; `None` for any other kind.
 pub fn selectable_fields(gvk: &Gvk) -> Option<&'static [SelectableField]> {
     static STORED: LazyLock<Vec<Vec<SelectableField>>> =
         LazyLock::new(|| TABLE.iter().map(Selectables::stored).collect());
@@ -19,10 +22,11 @@ pub fn selectable_fields(gvk: &Gvk) -> Option<&'static [SelectableField]> {
     is_built_in.then_some(&[])
 }
 
-/// Every label that a field selector may name for a kind according to the apiserver, and the field that it reads. A label without a field
-/// always reads empty.
+/// Every label that a field selector may name for a kind according to the apiserver, and the field
+/// that it reads. A label without a field always reads empty.
 ///
-/// A kind without a list in the apiserver has `metadata.name` and `metadata.namespace`, which is always empty for a cluster-scoped kind.
+/// A kind without a list in the apiserver has `metadata.name` and `metadata.namespace`, which is
+/// always empty for a cluster-scoped kind.
 pub fn field_labels(
     gvk: &Gvk,
 ) -> impl Iterator<Item = (&'static str, Option<&'static str>)> + use<> {

@@ -20,10 +20,11 @@ fn suggestion(similar: &[String]) -> String {
     }
 }
 
-/// Resolves a name to a resource: plural, singular, kind or short name, alone or followed by `.group` or `.version.group`.
+/// Resolves a name to a resource: plural, singular, kind or short name, alone or followed by
+/// `.group` or `.version.group`.
 ///
-/// As in kubectl, the start of a group's name matches the group if no version is named, case matters only in short names, and the core
-/// group comes first.
+/// As in kubectl, the start of a group's name matches the group if no version is named, case
+/// matters only in short names, and the core group comes first.
 pub fn resolve(name: &str) -> Result<&'static BuiltIn, UnknownKind> {
     let unknown = |word: &str| UnknownKind {
         name: name.to_owned(),

@@ -1,11 +1,13 @@
 //! Decides which annotations are stored with their values.
 //!
-//! An annotation may hold a copy of a value that must not be stored: `kubectl apply` and other tools keep the applied object in one. Such a copy would show
-//! what `redact` removes, and all values of a Secret.
+//! An annotation may hold a copy of a value that must not be stored: `kubectl apply` and other
+//! tools keep the applied object in one. Such a copy would show what `redact` removes, and all
+//! values of a Secret.
 
 use super::{Object, json_scanner::RawJson, well_known::LAST_APPLIED};
 
-/// Annotations with a copy of their object, or of most of it, as a tool applied it: kapp, Banzai Cloud's object matcher, Rancher, Kopf and KUDO.
+/// Annotations with a copy of their object, or of most of it, as a tool applied it: kapp, Banzai
+/// Cloud's object matcher, Rancher, Kopf and KUDO.
 const COPIES: &[&str] = &[
     "banzaicloud.com/last-applied",
     "kapp.k14s.io/original",
@@ -16,11 +18,13 @@ const COPIES: &[&str] = &[
     "objectset.rio.cattle.io/applied",
 ];
 
-/// Annotations of Secrets whose values name other objects, certificates or how a tool works. They never hold a value of the Secret, nor a hash of one,
-/// from which a short value could be guessed. Any other annotation of a Secret may.
+/// Annotations of Secrets whose values name other objects, certificates or how a tool works. They
+/// never hold a value of the Secret, nor a hash of one, from which a short value could be guessed.
+/// Any other annotation of a Secret may.
 ///
-/// Sources: <https://kubernetes.io/docs/reference/labels-annotations-taints/>, <https://cert-manager.io/docs/reference/annotations/>, and
-/// the documentation of Helm, Argo CD, Flux, Karmada, Sealed Secrets, `OpenShift` and Rancher.
+/// Sources: <https://kubernetes.io/docs/reference/labels-annotations-taints/>,
+/// <https://cert-manager.io/docs/reference/annotations/>, and the documentation of Helm, Argo CD,
+/// Flux, Karmada, Sealed Secrets, `OpenShift` and Rancher.
 const SHOWN_OF_SECRETS: &[&str] = &[
     "app.kubernetes.io/managed-by",
     "argocd.argoproj.io/hook",
@@ -73,8 +77,9 @@ const SHOWN_OF_SECRETS: &[&str] = &[
     "work.karmada.io/namespace",
 ];
 
-/// The object with empty values for the annotations whose values are not stored, and the paths of these annotations; `None` if there are none. An
-/// annotation that was empty before is not among them.
+/// The object with empty values for the annotations whose values are not stored, and the paths of
+/// these annotations; `None` if there are none. An annotation that was empty before is not among
+/// them.
 pub(super) fn without_hidden_values<'a>(
     object: &Object<'a>,
     is_secret: bool,

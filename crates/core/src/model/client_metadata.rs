@@ -1,8 +1,10 @@
-//! Client metadata: what the server changes in the metadata of the objects that it sends to clients, and how it undoes that in what clients send back.
+//! Client metadata: what the server changes in the metadata of the objects that it sends to
+//! clients, and how it undoes that in what clients send back.
 //!
-//! Lists and watches of the fleet return objects [`with_fleet_version`]. A single object below `proxying/` gets its metadata from
-//! [`add_client_metadata`]; [`remove_client_metadata`] restores the member's version in what the client sends back, and removes the added annotations.
-//! Values that do not change keep their bytes.
+//! Lists and watches of the fleet return objects [`with_fleet_version`]. A single object below
+//! `proxying/` gets its metadata from [`add_client_metadata`]; [`remove_client_metadata`] restores
+//! the member's version in what the client sends back, and removes the added annotations. Values
+//! that do not change keep their bytes.
 
 use std::borrow::Cow;
 
@@ -27,8 +29,8 @@ pub fn is_fleetdex_annotation(key: &str) -> bool {
     FLEETDEX_ANNOTATIONS.contains(&key)
 }
 
-/// The object with a version of the fleet as its `metadata.resourceVersion`, and the member's version in [`MEMBER_VERSION_ANNOTATION`]. An object
-/// without metadata does not change.
+/// The object with a version of the fleet as its `metadata.resourceVersion`, and the member's
+/// version in [`MEMBER_VERSION_ANNOTATION`]. An object without metadata does not change.
 pub fn with_fleet_version(object: &Json, version: FleetVersion) -> Json {
     let changed = with_metadata(object.get(), |metadata| {
         if let Some(member_version) = metadata.text("resourceVersion") {
@@ -54,7 +56,8 @@ pub struct ClientMetadata<'a> {
     pub from_index: Option<&'a str>,
 }
 
-/// The object with its metadata for a client. An object without a resource version (a `Status`, a review) does not change.
+/// The object with its metadata for a client. An object without a resource version (a `Status`, a
+/// review) does not change.
 pub fn add_client_metadata(
     object: &str,
     added: &ClientMetadata<'_>,
@@ -86,7 +89,8 @@ pub fn add_client_metadata(
 /// An object, or a merge patch of one, as a client sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReturnedObject {
-    /// The object for the member: without the annotations of Fleetdex, and with the member's version if the client sent it along.
+    /// The object for the member: without the annotations of Fleetdex, and with the member's
+    /// version if the client sent it along.
     pub json: String,
     /// `metadata.resourceVersion` as it was sent; `None` where there is none, or an empty one.
     pub version: Option<String>,
@@ -98,8 +102,9 @@ pub struct ReturnedObject {
     pub from_index: Option<String>,
 }
 
-/// Removes what [`add_client_metadata`] added from an object or a merge patch. A patch that has the member's version only as an annotation, because
-/// it does not change the fleet's, gets it as its version: the client wants the patch to fail if the object has changed since.
+/// Removes what [`add_client_metadata`] added from an object or a merge patch. A patch that has the
+/// member's version only as an annotation, because it does not change the fleet's, gets it as its
+/// version: the client wants the patch to fail if the object has changed since.
 pub fn remove_client_metadata(
     object: &str,
     is_patch: bool,
@@ -140,7 +145,8 @@ pub fn remove_client_metadata(
     Ok(returned)
 }
 
-/// The object, or the merge patch, with its `metadata.resourceVersion` replaced. One without a version does not change.
+/// The object, or the merge patch, with its `metadata.resourceVersion` replaced. One without a
+/// version does not change.
 pub fn with_version(object: &str, version: &str) -> Result<String, serde_json::Error> {
     with_metadata(object, |metadata| {
         let has_one = metadata.get("resourceVersion").is_some();
@@ -151,8 +157,9 @@ pub fn with_version(object: &str, version: &str) -> Result<String, serde_json::E
     })
 }
 
-/// The object with its metadata changed by `change`, which returns whether it changed them. Does not call it for an object without metadata. Where a
-/// JSON object repeats the key `metadata`, all of them get the changed first one.
+/// The object with its metadata changed by `change`, which returns whether it changed them. Does
+/// not call it for an object without metadata. Where a JSON object repeats the key `metadata`, all
+/// of them get the changed first one.
 fn with_metadata(
     object: &str,
     change: impl FnOnce(&mut RawObject<'_>) -> bool,
@@ -232,7 +239,8 @@ impl<'j> RawObject<'j> {
             .unwrap_or_default()
     }
 
-    /// Removes annotations and adds others behind the rest. Without any left, removes the key `annotations`.
+    /// Removes annotations and adds others behind the rest. Without any left, removes the key
+    /// `annotations`.
     fn annotate(&mut self, is_removed: impl Fn(&str) -> bool, added: &[(&'static str, &str)]) {
         let mut annotations = self.annotations();
         annotations.0.retain(|(key, _)| !is_removed(key));

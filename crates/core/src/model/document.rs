@@ -24,7 +24,8 @@ pub struct Document {
     pub version: Version,
     /// The document; absent: it is to be deleted.
     pub body: Option<JsonLine>,
-    /// Whether `search.rejected` is set, because queries cannot find the document by all of the object.
+    /// Whether `search.rejected` is set, because queries cannot find the document by all of the
+    /// object.
     pub is_partial: bool,
 }
 

@@ -17,7 +17,8 @@ pub enum DocumentShape {
     /// The whole object, searchable as the mapping defines.
     #[default]
     Whole,
-    /// The whole object, of which only identity and labels are searchable; the rest is in `search.native`.
+    /// The whole object, of which only identity and labels are searchable; the rest is in
+    /// `search.native`.
     Unindexed,
     /// Nothing but its identity.
     Identity,

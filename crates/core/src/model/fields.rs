@@ -22,7 +22,8 @@ impl FieldPath {
         &self.0
     }
 
-    /// The path as documents with every leaf write it: brackets only where they are needed. `None` if no document holds such a path.
+    /// The path as documents with every leaf write it: brackets only where they are needed. `None`
+    /// if no document holds such a path.
     pub fn canonical(&self) -> Option<Self> {
         let mut path = String::with_capacity(self.0.len());
         let is_held = self.segments().all(|name| push_name(&mut path, name))
@@ -69,8 +70,8 @@ pub enum FieldType {
     Number,
     /// A flag; absent reads `false`.
     Flag,
-    /// A field of a custom resource or a registry's `fieldPaths`. If it is absent, the document has no term for it, and it reads `""` as in the
-    /// apiserver.
+    /// A field of a custom resource or a registry's `fieldPaths`. If it is absent, the document has
+    /// no term for it, and it reads `""` as in the apiserver.
     Optional,
 }
 
@@ -89,7 +90,8 @@ impl FieldType {
         matches!(self, Self::Number | Self::Optional)
     }
 
-    /// The value that a document without a sort value reads, if any: documents leave empty text out, which sorts first as a missing value does.
+    /// The value that a document without a sort value reads, if any: documents leave empty text
+    /// out, which sorts first as a missing value does.
     pub const fn reads_without_sort_key(self) -> Option<&'static str> {
         match self {
             Self::Text => Some(""),
@@ -103,8 +105,8 @@ impl FieldType {
 pub struct SelectableField {
     /// The name in a field selector.
     pub path: FieldPath,
-    /// The paths of the value, tried in order until one is not empty. Usually only `path`; `source` of an Event is
-    /// `source.component`, else `reportingComponent`.
+    /// The paths of the value, tried in order until one is not empty. Usually only `path`; `source`
+    /// of an Event is `source.component`, else `reportingComponent`.
     pub sources: Vec<FieldPath>,
     /// How an absent value reads.
     pub kind: FieldType,

@@ -7,7 +7,8 @@ use serde::{
     de::{IgnoredAny, SeqAccess, Visitor},
 };
 
-/// The first `N` elements of a list, and the number of the others, so that a list takes no more memory than its limit.
+/// The first `N` elements of a list, and the number of the others, so that a list takes no more
+/// memory than its limit.
 #[derive(Debug)]
 pub struct First<T, const N: usize> {
     /// The first elements.

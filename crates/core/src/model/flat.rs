@@ -1,7 +1,8 @@
 //! Fits `spec` and `status` into `flat_object` fields, which they are with `indexing: Full`.
 //!
-//! `OpenSearch` refuses a document with a value other than an object there, and one with a leaf whose term is too long; deeply nested objects end its
-//! process (see [`MAX_DEPTH`]). The document keeps such a member whole in `search.native`, and indexes it without what `OpenSearch` refuses.
+//! `OpenSearch` refuses a document with a value other than an object there, and one with a leaf
+//! whose term is too long; deeply nested objects end its process (see [`MAX_DEPTH`]). The document
+//! keeps such a member whole in `search.native`, and indexes it without what `OpenSearch` refuses.
 
 use serde_json::value::RawValue;
 
@@ -14,7 +15,8 @@ use super::{
 
 /// The members that are flat objects.
 const FLAT_KEYS: [&str; 2] = ["spec", "status"];
-/// Bytes of a leaf and its path: Lucene takes 32,766 for a term, and `OpenSearch` prefixes it with the name of the field.
+/// Bytes of a leaf and its path: Lucene takes 32,766 for a term, and `OpenSearch` prefixes it with
+/// the name of the field.
 const MAX_LEAF_BYTES: usize = 32_000;
 
 /// The flat members of an object that cannot be indexed as they are, each with the JSON that can.

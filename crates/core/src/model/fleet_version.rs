@@ -1,15 +1,17 @@
 //! Versions of the fleet: the `resourceVersion` of lists and watches over many clusters.
 //!
-//! Guarantees: a version is a positive decimal integer below 2^63, and grows as long as the clock does not go back, because newer Kubernetes clients compare
-//! versions (KEP-5504). A version of an earlier run, or of a replica with another tag, is never taken for
-//! one of this run: replicas whose names end in different ordinals have different tags, two others have
-//! the same one with a probability of 1 in 65,536.
+//! Guarantees: a version is a positive decimal integer below 2^63, and grows as long as the clock
+//! does not go back, because newer Kubernetes clients compare versions (KEP-5504). A version of an
+//! earlier run, or of a replica with another tag, is never taken for one of this run: replicas
+//! whose names end in different ordinals have different tags, two others have the same one with a
+//! probability of 1 in 65,536.
 
 use std::{fmt, num::NonZeroU64, str::FromStr, time::Duration};
 
 /// 2024-01-01T00:00:00Z in milliseconds since 1970.
 const EPOCH_MILLIS: u64 = 1_704_067_200_000;
-/// A run may number 2 to this power changes for each millisecond that it lasts, before its numbers reach those of a later run.
+/// A run may number 2 to this power changes for each millisecond that it lasts, before its numbers
+/// reach those of a later run.
 const SEQUENCE_BITS: u32 = 7;
 /// Bits of the replica's tag.
 const TAG_BITS: u32 = 16;
@@ -78,7 +80,8 @@ impl ReplicaRun {
         u64::try_from(nanos / 1_000_000).unwrap_or(u64::MAX)
     }
 
-    /// The tag of a replica whose name ends in an ordinal, such as a Pod of a `StatefulSet`: `fleetdex-3`; `None` for any other name.
+    /// The tag of a replica whose name ends in an ordinal, such as a Pod of a `StatefulSet`:
+    /// `fleetdex-3`; `None` for any other name.
     pub fn tag_of(replica: &str) -> Option<u16> {
         let (_, ordinal) = replica.rsplit_once('-')?;
         let is_plain = ordinal == "0" || !ordinal.starts_with('0');
@@ -94,7 +97,8 @@ impl ReplicaRun {
         FleetVersion(NonZeroU64::new(number).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// The number of a change of this run, whose last one is `newest`; `None` for a version of another run or replica.
+    /// The number of a change of this run, whose last one is `newest`; `None` for a version of
+    /// another run or replica.
     pub fn sequence(self, version: FleetVersion, newest: u64) -> Option<u64> {
         let number = version.0.get();
         let is_of_replica = number & ((1 << TAG_BITS) - 1) == u64::from(self.tag);

@@ -1,7 +1,8 @@
 //! Names of indices and aliases, and the reversible escaping of cluster names in them.
 //!
-//! A prefix has no `-` and no `.`, and an escaped cluster name has no `.`. So the first of these two characters ends the prefix of every name, and the
-//! names of two prefixes differ for all clusters.
+//! A prefix has no `-` and no `.`, and an escaped cluster name has no `.`. So the first of these
+//! two characters ends the prefix of every name, and the names of two prefixes differ for all
+//! clusters.
 
 use std::{borrow::Cow, fmt, fmt::Write as _, str::FromStr, sync::Arc};
 
@@ -39,7 +40,8 @@ impl IndexPrefix {
         IndexName(format!("{}-{}.g{revision}", self.0, escape(cluster.as_str())).into())
     }
 
-    /// The alias through which one revision is written, whether or not queries are answered from it.
+    /// The alias through which one revision is written, whether or not queries are answered from
+    /// it.
     pub fn write_alias(&self, cluster: &ClusterName, revision: u64) -> IndexName {
         IndexName(format!("{}-{}.w{revision}", self.0, escape(cluster.as_str())).into())
     }
@@ -49,12 +51,14 @@ impl IndexPrefix {
         IndexName(format!("{}-*.g*", self.0).into())
     }
 
-    /// A pattern that all revisions of one cluster match, and nothing else, because cluster names are escaped.
+    /// A pattern that all revisions of one cluster match, and nothing else, because cluster names
+    /// are escaped.
     pub fn revisions(&self, cluster: &ClusterName) -> IndexName {
         IndexName(format!("{}-{}.g*", self.0, escape(cluster.as_str())).into())
     }
 
-    /// A pattern that the write aliases of all revisions of one cluster match, wherever their documents are.
+    /// A pattern that the write aliases of all revisions of one cluster match, wherever their
+    /// documents are.
     pub fn write_aliases(&self, cluster: &ClusterName) -> IndexName {
         IndexName(format!("{}-{}.w*", self.0, escape(cluster.as_str())).into())
     }
@@ -186,8 +190,8 @@ impl IndexName {
     }
 }
 
-/// The id of a document, of what [`IndexName::stored_id`] has made of it. An id starts with an API version, so that digits and a colon are
-/// never the start of one.
+/// The id of a document, of what [`IndexName::stored_id`] has made of it. An id starts with an API
+/// version, so that digits and a colon are never the start of one.
 pub fn document_id(stored: &str) -> &str {
     match stored.split_once(':') {
         Some((partition, id)) if partition.bytes().all(|byte| byte.is_ascii_digit()) => id,
@@ -195,8 +199,8 @@ pub fn document_id(stored: &str) -> &str {
     }
 }
 
-/// The documents of one revision of a cluster in an index that several clusters share. They carry its number as their routing, and in
-/// their ids. No number is used twice in an index.
+/// The documents of one revision of a cluster in an index that several clusters share. They carry
+/// its number as their routing, and in their ids. No number is used twice in an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Partition(pub u64);
 
@@ -217,18 +221,21 @@ impl fmt::Display for IndexName {
     }
 }
 
-/// Longest escaped name. An index name may have 255 bytes, of which 64 are for the prefix and 23 for `-`, `.g` and the revision; in the alias
-/// of a partition these 23 are for both numbers, of which each may have nine digits.
+/// Longest escaped name. An index name may have 255 bytes, of which 64 are for the prefix and 23
+/// for `-`, `.g` and the revision; in the alias of a partition these 23 are for both numbers, of
+/// which each may have nine digits.
 const MAX_ESCAPED: usize = 168;
 /// Separates the start of a long name from its hash. No escaped byte looks like it.
 const CUT: &str = "_z";
 /// Bytes of the hash of a long name.
 const HASH_BYTES: usize = 16;
 
-/// Escapes a cluster name: lower-case letters, digits and `-` stay, every other byte is `_` and two hex digits. This is reversible, so that
-/// no two clusters share an index, and has no `.`, so that no cluster name looks like a revision of another.
+/// Escapes a cluster name: lower-case letters, digits and `-` stay, every other byte is `_` and two
+/// hex digits. This is reversible, so that no two clusters share an index, and has no `.`, so that
+/// no cluster name looks like a revision of another.
 ///
-/// A name that would be too long is its start, `_z` and a hash; the index's `_meta` and each document have the whole name.
+/// A name that would be too long is its start, `_z` and a hash; the index's `_meta` and each
+/// document have the whole name.
 fn escape(name: &str) -> String {
     let escaped = escape_bytes(name.bytes());
     if escaped.len() <= MAX_ESCAPED {
@@ -357,7 +364,8 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn an_escaped_name_can_be_read_back(name in "\\PC{0,56}") {
-            // 56 characters of up to four bytes are too long only if nearly all of them are not ASCII.
+            // 56 characters of up to four bytes are too long only if nearly all of them are not
+            // ASCII.
             if let Some(read) = unescape(&escape(&name)) {
                 proptest::prop_assert_eq!(read, name);
             } else {

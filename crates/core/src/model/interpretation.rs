@@ -1,6 +1,7 @@
 //! What an object means: its health, replicas, images and dependencies, as documents hold it.
 //!
-//! Interpreters are another crate. This is what they hand to the [`Projector`](super::Projector), and the fields that selectors name it by.
+//! Interpreters are another crate. This is what they hand to the [`Projector`](super::Projector),
+//! and the fields that selectors name it by.
 
 use std::{borrow::Cow, fmt, sync::LazyLock};
 
@@ -17,14 +18,16 @@ pub trait Interpret: fmt::Debug + Send + Sync {
     /// The members that the rules read.
     fn reads(&self) -> &MemberMask;
 
-    /// What an object means. It is as it is stored, without redacted values, and has at least the members that the rules read.
+    /// What an object means. It is as it is stored, without redacted values, and has at least the
+    /// members that the rules read.
     fn interpret(&self, object: &JsonTree<'_>) -> Interpretation;
 }
 
 /// What an object means.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Interpretation {
-    /// `Healthy`, `Progressing`, `Degraded`, `Suspended`, `Missing` or `Unknown`; empty if the object has no health.
+    /// `Healthy`, `Progressing`, `Degraded`, `Suspended`, `Missing` or `Unknown`; empty if the
+    /// object has no health.
     pub health: &'static str,
     /// A word for the cause; empty if there is none.
     pub health_reason: String,
@@ -167,7 +170,8 @@ struct StoredResources {
 }
 
 impl Interpretation {
-    /// What a document's `search` holds; `None` if it holds no interpretation. A member that cannot be read is left out.
+    /// What a document's `search` holds; `None` if it holds no interpretation. A member that cannot
+    /// be read is left out.
     pub(super) fn read(search: &RawMembers<'_>) -> Option<Self> {
         fn parsed<'a, T: Deserialize<'a>>(json: &'a str) -> Option<T> {
             serde_json::from_str(json).ok()
@@ -228,7 +232,8 @@ impl Interpretation {
         }
     }
 
-    /// Writes the members of a document's `search` for people and dashboards. Selectors use the terms instead.
+    /// Writes the members of a document's `search` for people and dashboards. Selectors use the
+    /// terms instead.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         for (key, value) in [
             (members::HEALTH, self.health),

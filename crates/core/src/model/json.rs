@@ -13,12 +13,14 @@ use super::{
 /// Room for the members of most objects.
 const USUAL_MEMBERS: usize = 8;
 
-/// JSON in one line that was parsed before, or was composed of such JSON. It is passed through without being parsed again.
+/// JSON in one line that was parsed before, or was composed of such JSON. It is passed through
+/// without being parsed again.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Json(Box<str>);
 
 impl Json {
-    /// Takes text that was read or written as JSON. Removes line breaks between its tokens, so that it fits into any line protocol.
+    /// Takes text that was read or written as JSON. Removes line breaks between its tokens, so that
+    /// it fits into any line protocol.
     pub fn known(json: impl Into<Box<str>>) -> Self {
         let json = json.into();
         // Whole characters are removed, so that the text stays UTF-8.
@@ -135,7 +137,8 @@ pub fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(out, value).expect("serialising into memory");
 }
 
-/// Appends a string in quotes, escaped. Most text of Kubernetes needs no escape, which is checked first.
+/// Appends a string in quotes, escaped. Most text of Kubernetes needs no escape, which is checked
+/// first.
 pub fn write_text(out: &mut Vec<u8>, text: &str) {
     write_joined(out, &[text]);
 }

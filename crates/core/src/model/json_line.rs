@@ -8,14 +8,15 @@ use crate::planted::{Bug, planted};
 
 /// JSON in one line: no byte of it is a line feed or a carriage return.
 ///
-/// Bulk requests, watches and the streams between replicas separate JSON by line feeds. Between two tokens of JSON a line break is
-/// whitespace, so that the unchanged bytes of a member could end a line and begin another one.
+/// Bulk requests, watches and the streams between replicas separate JSON by line feeds. Between two
+/// tokens of JSON a line break is whitespace, so that the unchanged bytes of a member could end a
+/// line and begin another one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JsonLine(Bytes);
 
 impl JsonLine {
-    /// Takes JSON. If it has a line break, all whitespace between its tokens is removed. Most JSON has none, and keeps its
-    /// bytes.
+    /// Takes JSON. If it has a line break, all whitespace between its tokens is removed. Most JSON
+    /// has none, and keeps its bytes.
     pub fn new(json: impl Into<Bytes>) -> Self {
         let json = json.into();
         Self(compacted(&json).map_or(json, Bytes::from))
@@ -52,7 +53,8 @@ pub(super) fn compacted(json: &[u8]) -> Option<Vec<u8>> {
     let (mut in_string, mut is_escaped) = (false, false);
     for &byte in json {
         let is_break = matches!(byte, b'\n' | b'\r');
-        // A string of JSON has no line break. Text that has one is no JSON, and must not begin a line all the same.
+        // A string of JSON has no line break. Text that has one is no JSON, and must not begin a
+        // line all the same.
         if is_break || (!in_string && matches!(byte, b' ' | b'\t')) {
             continue;
         }

@@ -1,10 +1,11 @@
 //! Checks JSON at the speed at which objects arrive, and remembers where its containers end.
 //!
-//! `serde_json` checks the text of an object at 1.5 GB/s, and once more what is read of `spec` and `status`. This scanner checks it once; a container
-//! that was scanned is skipped in one step ([`JsonContainer`]).
+//! `serde_json` checks the text of an object at 1.5 GB/s, and once more what is read of `spec` and
+//! `status`. This scanner checks it once; a container that was scanned is skipped in one step
+//! ([`JsonContainer`]).
 //!
-//! Guarantee: it accepts exactly the texts that `serde_json` accepts. A text that ended a document early, or began a line of a bulk request, would change what
-//! is written for other objects.
+//! Guarantee: it accepts exactly the texts that `serde_json` accepts. A text that ended a document
+//! early, or began a line of a bulk request, would change what is written for other objects.
 
 use std::borrow::Cow;
 
@@ -14,7 +15,8 @@ use serde::{
 };
 use wide::u8x16;
 
-/// Levels of nesting below which containers are not kept. Deeper objects are not indexed, and a text of brackets would fill the memory.
+/// Levels of nesting below which containers are not kept. Deeper objects are not indexed, and a
+/// text of brackets would fill the memory.
 const MAX_KEPT_DEPTH: usize = 512;
 /// Room for the containers of most objects.
 const USUAL_CONTAINERS: usize = 128;
@@ -303,7 +305,8 @@ impl<'a> JsonScanner<'a> {
         }
     }
 
-    /// While a container is open, its entry has its start, and the position of the container around it.
+    /// While a container is open, its entry has its start, and the position of the container around
+    /// it.
     fn open_container(&mut self, open: &mut OpenContainers, start: usize) {
         let entry = JsonContainer {
             length: number(start),
@@ -410,7 +413,8 @@ pub(super) fn string_at(text: &str, start: usize) -> Result<(Cow<'_, str>, usize
     Ok((Cow::Owned(text), end))
 }
 
-/// The position behind the string whose first byte behind the quote is here, and whether it has escapes.
+/// The position behind the string whose first byte behind the quote is here, and whether it has
+/// escapes.
 #[expect(
     clippy::inline_always,
     reason = "as a call it takes a third of the time of a scan"
@@ -442,7 +446,8 @@ fn escaped_string_end(bytes: &[u8], mut at: usize) -> Result<usize, ScanFault> {
     }
 }
 
-/// The position of the first byte from here that ends a string, begins an escape, or is a control character.
+/// The position of the first byte from here that ends a string, begins an escape, or is a control
+/// character.
 #[inline(never)]
 fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(block) = bytes.get(at..).and_then(<[u8]>::first_chunk) {

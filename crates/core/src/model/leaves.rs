@@ -1,7 +1,7 @@
 //! Visits every leaf of an object: its path and its value.
 //!
-//! With `indexing: Full` documents hold the leaves as terms; otherwise a store reads them from the object. Both use the same walk, so that a field selector
-//! of any path has the same result.
+//! With `indexing: Full` documents hold the leaves as terms; otherwise a store reads them from the
+//! object. Both use the same walk, so that a field selector of any path has the same result.
 
 use std::{borrow::Cow, fmt};
 
@@ -16,10 +16,11 @@ use super::{
     well_known::{CLUSTER_ANNOTATION, LAST_APPLIED, REDACTED_ANNOTATION},
 };
 
-/// Bytes of the path of a leaf. Leaves with longer paths are skipped, so that a term with its value stays far below the limit of a keyword.
+/// Bytes of the path of a leaf. Leaves with longer paths are skipped, so that a term with its value
+/// stays far below the limit of a keyword.
 pub const MAX_PATH_BYTES: usize = 1024;
-/// Nested objects and arrays. Deeper leaves are skipped: `OpenSearch` parses a `flat_object` recursively, and a node ends with a stack overflow between
-/// 200 and 900 levels.
+/// Nested objects and arrays. Deeper leaves are skipped: `OpenSearch` parses a `flat_object`
+/// recursively, and a node ends with a stack overflow between 200 and 900 levels.
 pub const MAX_DEPTH: usize = 64;
 /// Annotations that Fleetdex adds or removes, so that no leaf is stored for them.
 const SKIPPED_ANNOTATIONS: [&str; 3] = [LAST_APPLIED, REDACTED_ANNOTATION, CLUSTER_ANNOTATION];
@@ -29,12 +30,14 @@ pub trait LeafVisitor {
     /// Whether to visit leaves at this path or below it.
     fn enters(&self, path: &str) -> bool;
 
-    /// Receives a value at a path; an array has several. The value is never empty, because an empty value reads like an absent one.
+    /// Receives a value at a path; an array has several. The value is never empty, because an empty
+    /// value reads like an absent one.
     fn leaf(&mut self, path: &str, value: Cow<'_, str>);
 }
 
 impl Object<'_> {
-    /// Visits all leaves except `metadata.name` and `metadata.namespace`, which every document has under their own paths.
+    /// Visits all leaves except `metadata.name` and `metadata.namespace`, which every document has
+    /// under their own paths.
     pub fn leaves(&self, api_version: &str, kind: &str, leaves: &mut impl LeafVisitor) {
         let mut walk = LeafWalk {
             path: String::new(),
@@ -108,7 +111,8 @@ impl<L: LeafVisitor> LeafWalk<'_, L> {
     }
 }
 
-/// Adds a key to a path, in the notation of [`FieldPath`](super::FieldPath). Returns false, and adds nothing, for a key that no selector can write.
+/// Adds a key to a path, in the notation of [`FieldPath`](super::FieldPath). Returns false, and
+/// adds nothing, for a key that no selector can write.
 pub(super) fn push_name(path: &mut String, name: &str) -> bool {
     if name.contains('=') {
         return false;

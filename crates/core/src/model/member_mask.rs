@@ -1,6 +1,7 @@
 //! Which members of objects are read.
 
-/// The members that are read, and those below them. Arrays are transparent: what is said of a path holds for every item.
+/// The members that are read, and those below them. Arrays are transparent: what is said of a path
+/// holds for every item.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberMask {
     /// Whether everything below is read.

@@ -63,7 +63,8 @@ macro_rules! name_type {
 }
 
 name_type!(
-    /// A member cluster, as its source names it (`member1`, or `<namespace>/<name>` for Cluster API).
+    /// A member cluster, as its source names it (`member1`, or `<namespace>/<name>` for Cluster
+    /// API).
     ClusterName,
     "cluster"
 );
@@ -73,13 +74,15 @@ name_type!(
     "namespace"
 );
 name_type!(
-    /// One backend store: registries that write to the same addresses under the same prefix share it.
+    /// One backend store: registries that write to the same addresses under the same prefix share
+    /// it.
     StoreName,
     "store"
 );
 
 impl StoreName {
-    /// The store in this process. Stores in OpenSearch are named by their prefix and a hash of their addresses.
+    /// The store in this process. Stores in OpenSearch are named by their prefix and a hash of
+    /// their addresses.
     pub fn embedded() -> Self {
         Self("embedded".into())
     }

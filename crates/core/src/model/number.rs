@@ -8,7 +8,8 @@ pub fn ordered(number: i64) -> String {
     format!("{shifted:020}")
 }
 
-/// Parses an integer as Go's `strconv.ParseInt(text, 10, 64)` does, which Kubernetes uses for `>` and `<`.
+/// Parses an integer as Go's `strconv.ParseInt(text, 10, 64)` does, which Kubernetes uses for `>`
+/// and `<`.
 pub fn parse_integer(text: &str) -> Option<i64> {
     text.parse().ok()
 }

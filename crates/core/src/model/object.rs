@@ -28,7 +28,8 @@ pub struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// Parses an object. For one that cannot be indexed but can be identified, also returns the reason.
+    /// Parses an object. For one that cannot be indexed but can be identified, also returns the
+    /// reason.
     ///
     /// An object that is too large has only its metadata.
     pub fn parse_any(json: &'a str) -> Result<(Self, Option<ObjectError>), ObjectError> {
@@ -148,8 +149,8 @@ impl<'a> Object<'a> {
             .map(|(key, value)| (&*key.0, &*value.0))
     }
 
-    /// The members that a mask names, with the `apiVersion` and `kind` of the object's resource, which items of lists lack. Without the annotation that
-    /// holds a copy of the object.
+    /// The members that a mask names, with the `apiVersion` and `kind` of the object's resource,
+    /// which items of lists lack. Without the annotation that holds a copy of the object.
     pub fn tree<'t>(&self, api_version: &'t str, kind: &'t str, mask: &MemberMask) -> JsonTree<'t>
     where
         'a: 't,
@@ -249,7 +250,8 @@ impl<'a> TopLevel<'a> {
     }
 }
 
-/// The parts of `metadata` that the index needs, and the rest of it as raw members. `managedFields` is skipped.
+/// The parts of `metadata` that the index needs, and the rest of it as raw members. `managedFields`
+/// is skipped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ObjectMetadata<'a> {
     pub name: Text<'a>,

@@ -2,15 +2,15 @@
 
 use super::{json_fault, parsed_size::exceeds, redaction_error::RedactionError};
 
-/// Bytes of an object. By default etcd takes 1.5 MiB and an API server 3 MiB; JSON may be longer than
-/// the form that they count.
+/// Bytes of an object. By default etcd takes 1.5 MiB and an API server 3 MiB; JSON may be longer
+/// than the form that they count.
 pub const MAX_OBJECT_BYTES: usize = 8 << 20;
 /// What an object may take when it is parsed for redactions, rules, webhooks and selectable fields.
 /// Pods of 1.5 MiB take 25 to 45 MiB.
 pub const MAX_PARSED_BYTES: usize = 64 << 20;
-/// Levels of nesting of an object. Schemas in definitions of custom resources have about 100, and API
-/// servers take 10,000; OpenSearch reads no document with more than 1,000, and many JSON parsers
-/// nothing with more than 512.
+/// Levels of nesting of an object. Schemas in definitions of custom resources have about 100, and
+/// API servers take 10,000; OpenSearch reads no document with more than 1,000, and many JSON
+/// parsers nothing with more than 512.
 pub(super) const MAX_DEPTH: usize = 500;
 
 /// Why an object of a list or watch cannot be used.
@@ -41,7 +41,8 @@ pub enum ObjectError {
 }
 
 impl ObjectError {
-    /// Whether the text is no JSON, for example because it was cut off, rather than JSON of another shape.
+    /// Whether the text is no JSON, for example because it was cut off, rather than JSON of another
+    /// shape.
     pub fn is_cut_off(&self) -> bool {
         matches!(self, Self::Malformed(error) if error.is_syntax() || error.is_eof())
     }

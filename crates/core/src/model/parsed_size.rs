@@ -30,8 +30,8 @@ pub fn parsed_size(json: &[u8]) -> usize {
     VALUE + size.held + size.growing
 }
 
-/// Whether [`parsed_size`] of a text is more than a limit. Only a text that is long enough for that is
-/// counted.
+/// Whether [`parsed_size`] of a text is more than a limit. Only a text that is long enough for that
+/// is counted.
 pub(super) fn exceeds(json: &[u8], limit: usize) -> bool {
     json.len() > limit / MAX_PARSED_RATIO && parsed_size(json) > limit
 }

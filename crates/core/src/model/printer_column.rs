@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 /// One of a definition's `additionalPrinterColumns`.
 ///
-/// Source: `CustomResourceColumnDefinition` of <https://pkg.go.dev/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1>
+/// Source: `CustomResourceColumnDefinition` of
+/// <https://pkg.go.dev/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1>
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PrinterColumn {

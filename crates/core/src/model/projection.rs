@@ -13,9 +13,10 @@ use crate::{
     json_path::{JsonPath, JsonPathError},
 };
 
-/// Names the rules by which every document is made. It is part of every hash, so that documents made by older rules are built again. The rules of
-/// this name: documents list what was removed, Secrets keep the values of well-known annotations only, each redaction removes all that it selects, and
-/// members with a dot in their names are kept aside.
+/// Names the rules by which every document is made. It is part of every hash, so that documents
+/// made by older rules are built again. The rules of this name: documents list what was removed,
+/// Secrets keep the values of well-known annotations only, each redaction removes all that it
+/// selects, and members with a dot in their names are kept aside.
 const RULES: &[u8] =
     b"marked, secrets' annotations listed, redactions located first, dotted names aside";
 
@@ -29,7 +30,8 @@ const STEPS_PER_BYTE: u64 = 4;
 #[error("redact: {0}")]
 pub struct InvalidRedaction(JsonPathError);
 
-/// Which parts of an object are stored, and which further fields are selectable. A store has one projection: that of all registries that share it.
+/// Which parts of an object are stored, and which further fields are selectable. A store has one
+/// projection: that of all registries that share it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Projection {
     redactions: Arc<[Redaction]>,
@@ -38,7 +40,8 @@ pub struct Projection {
     interpretation: InterpretationLevel,
 }
 
-/// Which rules say what objects mean. Of several registries that share a store, the greatest level holds.
+/// Which rules say what objects mean. Of several registries that share a store, the greatest level
+/// holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InterpretationLevel {
     /// None: documents have no interpretation.
@@ -80,8 +83,8 @@ impl Redaction {
 }
 
 impl Projection {
-    /// A projection that removes what the `JSONPath`s of `redact` select, and makes `field_paths` selectable in addition to the fields of the
-    /// apiserver.
+    /// A projection that removes what the `JSONPath`s of `redact` select, and makes `field_paths`
+    /// selectable in addition to the fields of the apiserver.
     pub fn new(redact: &[String], field_paths: &[FieldPath]) -> Result<Self, InvalidRedaction> {
         let redactions: Result<Vec<Redaction>, InvalidRedaction> =
             redact.iter().map(|text| Redaction::parse(text)).collect();
@@ -147,7 +150,8 @@ impl Projection {
         if self.is_full {
             hasher.update([2]);
         }
-        // Which rules there are beyond the built-in ones changes without the store: each stream writes its documents again then.
+        // Which rules there are beyond the built-in ones changes without the store: each stream
+        // writes its documents again then.
         if self.interpretation > InterpretationLevel::Off {
             hasher.update([3]);
         }
@@ -157,7 +161,8 @@ impl Projection {
 
     /// The object without what the redactions select, and the redactions that selected anything.
     ///
-    /// All paths are evaluated on the original object, so that none depends on what another one removes.
+    /// All paths are evaluated on the original object, so that none depends on what another one
+    /// removes.
     pub(crate) fn redacted(
         &self,
         json: &str,
@@ -490,7 +495,8 @@ mod tests {
         );
     }
 
-    /// Each of these selected something as RFC 9535 reads it, or is easily written for something else than kubectl reads.
+    /// Each of these selected something as RFC 9535 reads it, or is easily written for something
+    /// else than kubectl reads.
     #[test]
     fn a_path_that_kubectl_reads_in_another_way_is_refused_with_what_to_write() {
         let refusal = |path: &str| {

@@ -1,6 +1,7 @@
 //! Quantities, the numbers of Kubernetes: `3`, `500m`, `2Gi`, `1e3`.
 //!
-//! Source of the grammar: <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>
+//! Source of the grammar:
+//! <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>
 
 use std::fmt;
 
@@ -10,7 +11,8 @@ use super::number::ordered;
 const MAX_BYTES: usize = 40;
 const NANOS: i128 = 1_000_000_000;
 
-/// A quantity, in nanos. Finer ones are rounded up, as Kubernetes does; its whole part fits 64 bits.
+/// A quantity, in nanos. Finer ones are rounded up, as Kubernetes does; its whole part fits 64
+/// bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quantity(i128);
 
@@ -49,7 +51,8 @@ impl Quantity {
             .map(|_| Self(signed))
     }
 
-    /// A text that sorts like the quantity; that of an integer is [`number::ordered`](super::number::ordered).
+    /// A text that sorts like the quantity; that of an integer is
+    /// [`number::ordered`](super::number::ordered).
     pub fn ordered(self) -> String {
         let whole = i64::try_from(self.0.div_euclid(NANOS)).unwrap_or(i64::MAX);
         match self.0.rem_euclid(NANOS) {

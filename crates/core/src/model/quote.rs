@@ -1,7 +1,9 @@
 //! Quotes of other servers' responses in errors.
 //!
-//! Users write the addresses of members and stores into objects, and read errors in the status of these objects. An error that quoted any response would show
-//! them the content of other servers in the network. So errors quote only the message of an error of the expected kind, and never JSON that could not be parsed.
+//! Users write the addresses of members and stores into objects, and read errors in the status of
+//! these objects. An error that quoted any response would show them the content of other servers in
+//! the network. So errors quote only the message of an error of the expected kind, and never JSON
+//! that could not be parsed.
 
 use serde::Deserialize;
 

@@ -108,7 +108,8 @@ pub fn qualified(name: &str, group: &str) -> String {
     }
 }
 
-/// What one list/watch stream serves: a resource of a cluster, in one scope, for all registries that select it.
+/// What one list/watch stream serves: a resource of a cluster, in one scope, for all registries
+/// that select it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Unit {
     /// The member.

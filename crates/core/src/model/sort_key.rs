@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use super::{FieldPath, FieldType, MAX_FIELD_VALUE_BYTES, Quantity, number};
 
-/// The key of a field in `search.sort`. It has one level, so that a mapping can have both `spec.a` and `spec.a.b` of two kinds: a dot becomes a
-/// slash, and a slash two.
+/// The key of a field in `search.sort`. It has one level, so that a mapping can have both `spec.a`
+/// and `spec.a.b` of two kinds: a dot becomes a slash, and a slash two.
 pub fn sort_field(path: &FieldPath) -> String {
     path.as_str().replace('/', "//").replace('.', "/")
 }
 
-/// The sort key of a value: `#<ordered>=3` for the number 3, `=web` for the text `web`. Numbers sort before texts. The value follows the first
-/// `=`.
+/// The sort key of a value: `#<ordered>=3` for the number 3, `=web` for the text `web`. Numbers
+/// sort before texts. The value follows the first `=`.
 pub fn encode_sort_key(kind: FieldType, value: &str) -> String {
     OrderedValue::of(kind, value).with_key_parts(|parts| parts.concat())
 }

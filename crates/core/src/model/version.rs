@@ -11,10 +11,12 @@ use super::quoted;
 #[error("resourceVersion \"{0}\" is not a positive decimal number")]
 pub struct InvalidVersion(String);
 
-/// A `resourceVersion`: a positive decimal number that grows within one resource type of one cluster.
+/// A `resourceVersion`: a positive decimal number that grows within one resource type of one
+/// cluster.
 ///
-/// Kubernetes promises this order since 1.35 (KEP-5504); before, it held in practice, because the versions are etcd
-/// revisions. An external version of OpenSearch is a signed 64-bit number, so larger values are refused here.
+/// Kubernetes promises this order since 1.35 (KEP-5504); before, it held in practice, because the
+/// versions are etcd revisions. An external version of OpenSearch is a signed 64-bit number, so
+/// larger values are refused here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Version(u64);

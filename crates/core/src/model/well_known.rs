@@ -2,7 +2,8 @@
 
 use super::index_fields;
 
-/// The annotation with the member of an object, on every object in a response. Source: Karmada's search API.
+/// The annotation with the member of an object, on every object in a response. Source: Karmada's
+/// search API.
 pub const CLUSTER_ANNOTATION: &str = "resource.karmada.io/cached-from-cluster";
 /// The annotation with the `resourceVersion` of an object in its member.
 pub const MEMBER_VERSION_ANNOTATION: &str = "fleetdex.io/resource-version";
@@ -16,5 +17,6 @@ pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-config
 /// Top-level keys that a document adds to those of its object.
 pub(super) const DOCUMENT_KEYS: [&str; 2] = [index_fields::CLUSTER, index_fields::SEARCH];
 
-/// Bytes of the value of a selectable field: documents hold longer ones cut, and a query for a longer one is refused.
+/// Bytes of the value of a selectable field: documents hold longer ones cut, and a query for a
+/// longer one is refused.
 pub const MAX_FIELD_VALUE_BYTES: usize = 1024;

@@ -8,7 +8,8 @@ use crate::model::{FieldPath, FieldType, decode_sort_key, encode_sort_key};
 /// Keys of one aggregation at most: each label among them doubles the requests to OpenSearch.
 pub const MAX_KEYS: usize = 4;
 
-/// Groups of one aggregation at most, before the largest are selected: each takes some 100 bytes here, all of them a dozen requests to OpenSearch.
+/// Groups of one aggregation at most, before the largest are selected: each takes some 100 bytes
+/// here, all of them a dozen requests to OpenSearch.
 pub const MAX_GROUPS: usize = 100_000;
 
 /// A key that objects are grouped by.

@@ -1,8 +1,9 @@
 //! Checks queries before a store is asked.
 //!
-//! [`Query::check`] has the rules that every store keeps. [`CheckedQuery`] adds the sizes that OpenSearch takes. The server refuses larger queries whichever
-//! store answers, because a query should not depend on where the objects are stored. What is checked here is
-//! what the translation for OpenSearch builds without errors.
+//! [`Query::check`] has the rules that every store keeps. [`CheckedQuery`] adds the sizes that
+//! OpenSearch takes. The server refuses larger queries whichever store answers, because a query
+//! should not depend on where the objects are stored. What is checked here is what the translation
+//! for OpenSearch builds without errors.
 
 use std::borrow::Cow;
 
@@ -21,8 +22,8 @@ pub const MAX_CLAUSES: usize = 1024;
 /// Values of one `terms` query that OpenSearch takes (`index.max_terms_count`).
 const MAX_VALUES: usize = 65_536;
 
-/// Objects of one page at most: OpenSearch returns 10,000 hits (`index.max_result_window`), and one hit more than the page shows
-/// whether another page follows.
+/// Objects of one page at most: OpenSearch returns 10,000 hits (`index.max_result_window`), and one
+/// hit more than the page shows whether another page follows.
 pub const MAX_LIMIT: usize = 9_999;
 
 /// A query that every store can answer, with the stored field of each field requirement.
@@ -61,7 +62,8 @@ impl<'q> CheckedQuery<'q> {
         &self.query
     }
 
-    /// The field requirements, each with its stored field; `None` for a field that always reads empty.
+    /// The field requirements, each with its stored field; `None` for a field that always reads
+    /// empty.
     pub fn fields(&self) -> impl Iterator<Item = (&FieldRequirement, Option<&StoredField>)> {
         let stored = self.fields.iter().map(Option::as_ref);
         self.query.fields.requirements().zip(stored)
@@ -93,8 +95,8 @@ impl<'q> CheckedRelatives<'q> {
 }
 
 impl Query {
-    /// Checks what every store refuses: a page with too many objects, a field that is not selectable, a comparison of what is no number, a value
-    /// that is too long.
+    /// Checks what every store refuses: a page with too many objects, a field that is not
+    /// selectable, a comparison of what is no number, a value that is too long.
     pub fn check(&self) -> Result<(), QueryError> {
         self.stored_fields().map(drop)
     }
@@ -155,7 +157,8 @@ impl StoredField {
         )
     }
 
-    /// Whether a test asks for the empty value, and no term stands for that: an absent optional field reads empty, too.
+    /// Whether a test asks for the empty value, and no term stands for that: an absent optional
+    /// field reads empty, too.
     pub fn tests_empty(&self, test: &FieldTest) -> bool {
         let has_term_for_empty = self.always_stored && !self.is_mapped();
         !has_term_for_empty && test.values().contains("")
@@ -171,7 +174,8 @@ impl StoredField {
     }
 }
 
-/// Checks the sizes in the order in which a client reads them: lists, permissions, owners, selectors, and then all clauses together.
+/// Checks the sizes in the order in which a client reads them: lists, permissions, owners,
+/// selectors, and then all clauses together.
 fn check_sizes(query: &Query, fields: &[Option<StoredField>]) -> Result<usize, QueryError> {
     // The group and the resource.
     let mut clauses = 2;

@@ -30,7 +30,8 @@ pub struct SortedHit {
     pub hit: Hit,
     /// One value for each sort key, then cluster, UID and `apiVersion`. The same in every store.
     pub order: Vec<Option<OrderKey>>,
-    /// [`Cursor::after`](super::Cursor::after) of the page that starts behind it, in the store that returned it.
+    /// [`Cursor::after`](super::Cursor::after) of the page that starts behind it, in the store that
+    /// returned it.
     pub after: Vec<Value>,
 }
 
@@ -70,8 +71,9 @@ pub struct TakenHits {
     pub after: Option<Vec<Value>>,
 }
 
-/// Merges the first `limit` objects of several pages, each with a flag whether more objects come after it. Returns the objects, and how many are of each page.
-/// They are fewer if a page ends that has more behind it, because the next object may be there.
+/// Merges the first `limit` objects of several pages, each with a flag whether more objects come
+/// after it. Returns the objects, and how many are of each page. They are fewer if a page ends that
+/// has more behind it, because the next object may be there.
 pub fn merge(
     pages: Vec<(Vec<SortedHit>, bool)>,
     sorts: &[Sort],

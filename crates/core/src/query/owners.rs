@@ -109,7 +109,8 @@ pub struct RelativesQuery {
 }
 
 impl RelativesQuery {
-    /// The matching objects among some objects. This is the reference that every store must agree with.
+    /// The matching objects among some objects. This is the reference that every store must agree
+    /// with.
     pub fn among<'o, S: Searchable + 'o>(
         &self,
         objects: impl IntoIterator<Item = &'o S>,

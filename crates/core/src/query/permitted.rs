@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::model::{ClusterName, Namespace};
 
-/// The objects of a resource that the caller may see. It is part of the query, so that pages and counts contain nothing else.
+/// The objects of a resource that the caller may see. It is part of the query, so that pages and
+/// counts contain nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Permitted {
     /// Every object.
@@ -14,7 +15,8 @@ pub enum Permitted {
     Only(Vec<Grant>),
 }
 
-/// Some namespaces of some clusters. An object without a namespace is covered only by a grant for all namespaces.
+/// Some namespaces of some clusters. An object without a namespace is covered only by a grant for
+/// all namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grant {
     /// These clusters; `None`: all.

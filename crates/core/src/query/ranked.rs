@@ -13,8 +13,8 @@ pub const MAX_FACET_VALUES: usize = 50;
 /// A search over several resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankedQuery {
-    /// What is selected of each resource, one query for each. They differ in resource, clusters, permission and selectable fields only. Their orders and
-    /// limits are not used.
+    /// What is selected of each resource, one query for each. They differ in resource, clusters,
+    /// permission and selectable fields only. Their orders and limits are not used.
     pub queries: Vec<Query>,
     /// The requester whose share of the store the search uses.
     pub requester: Requester,
@@ -64,12 +64,14 @@ impl Facet {
     }
 }
 
-/// Where an object is in the order of a search: best match, newest, cluster, UID, `apiVersion`, kind. The last four identify an object.
+/// Where an object is in the order of a search: best match, newest, cluster, UID, `apiVersion`,
+/// kind. The last four identify an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RankPosition {
     /// The score of [`Query::score`], the greatest first.
     pub score: Reverse<u32>,
-    /// When it was created, in milliseconds since 1970, the newest first; objects without a time are the oldest.
+    /// When it was created, in milliseconds since 1970, the newest first; objects without a time
+    /// are the oldest.
     pub created: Reverse<Option<i64>>,
     /// The member that holds it.
     pub cluster: String,
@@ -102,7 +104,8 @@ pub struct RankedPage {
     pub more: bool,
     /// How many objects all pages have together.
     pub total: u64,
-    /// How many objects of all pages have each value. A store counts the values of most objects, 1,000 at least.
+    /// How many objects of all pages have each value. A store counts the values of most objects,
+    /// 1,000 at least.
     pub facets: CountsByFacet,
     /// How many objects have values that are not among these.
     pub others: BTreeMap<Facet, u64>,

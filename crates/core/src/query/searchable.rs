@@ -24,7 +24,8 @@ pub trait Searchable {
     fn dependencies(&self) -> Vec<Cow<'_, str>>;
     /// The value of a label.
     fn label(&self, key: &str) -> Option<&str>;
-    /// The value of a selectable field other than `metadata.name` and `metadata.namespace`; `None` if it is absent.
+    /// The value of a selectable field other than `metadata.name` and `metadata.namespace`; `None`
+    /// if it is absent.
     fn field(&self, path: &str) -> Option<Cow<'_, str>>;
     /// The texts in which words are looked for.
     fn texts(&self) -> Vec<WordText<'_>>;

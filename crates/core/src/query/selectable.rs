@@ -7,7 +7,8 @@ use crate::{
     model::{FieldPath, FieldType, Gvk, SelectableField, index_fields, is_interpreted_field},
 };
 
-/// A field selector names a field that the kind does not support. The message begins as that of an apiserver.
+/// A field selector names a field that the kind does not support. The message begins as that of an
+/// apiserver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("field label not supported: {label}; these are: {}", CommaSeparated(.supported))]
 pub struct UnsupportedField {
@@ -50,8 +51,9 @@ pub enum SortField {
 }
 
 impl Selectable {
-    /// The fields that the apiserver supports for a built-in kind, or `metadata.name` and `metadata.namespace` for another one, and the `registered` fields:
-    /// `selectableFields` of a custom resource definition, `fieldPaths` of a registry.
+    /// The fields that the apiserver supports for a built-in kind, or `metadata.name` and
+    /// `metadata.namespace` for another one, and the `registered` fields: `selectableFields` of a
+    /// custom resource definition, `fieldPaths` of a registry.
     pub fn of(gvk: &Gvk, registered: &[SelectableField]) -> Self {
         let labels = kinds::field_labels(gvk)
             .map(|(label, reads)| (label.to_owned(), reads.map(FieldPath::new)))
@@ -78,14 +80,16 @@ impl Selectable {
         selectable
     }
 
-    /// The same with any other path: for stores that index everything, and if the indexed fields are unknown.
+    /// The same with any other path: for stores that index everything, and if the indexed fields
+    /// are unknown.
     #[must_use]
     pub fn and_any_path(mut self) -> Self {
         self.open = true;
         self
     }
 
-    /// The stored field that a label of a field selector reads; `None` for a label that always reads empty.
+    /// The stored field that a label of a field selector reads; `None` for a label that always
+    /// reads empty.
     pub fn stored_path(&self, label: &str) -> Result<Option<FieldPath>, UnsupportedField> {
         match self.labels.get(label) {
             Some(path) => Ok(path.clone()),
@@ -118,7 +122,8 @@ impl Selectable {
             || self.types.contains_key(path)
     }
 
-    /// The field that objects are sorted and grouped by when a client names this label. Refuses a field of which documents have no sort value.
+    /// The field that objects are sorted and grouped by when a client names this label. Refuses a
+    /// field of which documents have no sort value.
     pub fn sort_field(&self, label: &str) -> Result<SortField, UnsupportedField> {
         let Some(path) = self.stored_path(label)? else {
             return Ok(SortField::Always(""));

@@ -1,20 +1,25 @@
-//! The values that the objects of a search have of some properties, with how many objects have each: for completions.
+//! The values that the objects of a search have of some properties, with how many objects have
+//! each: for completions.
 
 use std::collections::BTreeMap;
 
 use super::{CheckedQuery, Query, QueryError, Requester};
 use crate::model::{MAX_FIELD_VALUE_BYTES, index_fields};
 
-/// Values of a property that a store returns at most: enough for the 50 of a completion, of several stores and in several spellings.
+/// Values of a property that a store returns at most: enough for the 50 of a completion, of several
+/// stores and in several spellings.
 pub const MAX_VALUES: usize = 200;
-/// Values that are counted exactly. Of more, rare ones may be missing: 1,000 indices together return a million, about 100 MB.
+/// Values that are counted exactly. Of more, rare ones may be missing: 1,000 indices together
+/// return a million, about 100 MB.
 pub const MAX_EXACT_VALUES: usize = 1_000;
-/// Bytes of a prefix at most. A regular expression of OpenSearch has 1,000 characters at most (`index.max_regex_length`), and a letter takes four.
+/// Bytes of a prefix at most. A regular expression of OpenSearch has 1,000 characters at most
+/// (`index.max_regex_length`), and a letter takes four.
 pub const MAX_PREFIX_BYTES: usize = 200;
 /// Bytes of the value of a label at most.
 /// <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set>
 pub const MAX_LABEL_VALUE_BYTES: usize = 63;
-/// Bytes of the key of a label at most: a DNS subdomain, `/` and a name. With a value they take 317 × 2 + 63 × 4 characters of a regular expression.
+/// Bytes of the key of a label at most: a DNS subdomain, `/` and a name. With a value they take 317
+/// × 2 + 63 × 4 characters of a regular expression.
 pub const MAX_LABEL_KEY_BYTES: usize = 253 + 1 + 63;
 
 /// A question for the values of several resources' objects.
@@ -86,7 +91,8 @@ impl ValueField {
 }
 
 impl ValuePrefix {
-    /// The values that begin with a text; `None` if no value does, or none that a store could look for.
+    /// The values that begin with a text; `None` if no value does, or none that a store could look
+    /// for.
     pub fn new(field: ValueField, text: &str) -> Option<Self> {
         let (longest_key, longest) = match &field {
             ValueField::Label(key) => (key.len(), MAX_LABEL_VALUE_BYTES),
@@ -151,7 +157,8 @@ impl ValueCounts {
         }
     }
 
-    /// The most frequent values, the first in the alphabet of those that are equally frequent, each with how many objects have it.
+    /// The most frequent values, the first in the alphabet of those that are equally frequent, each
+    /// with how many objects have it.
     pub fn most_frequent(self, limit: usize) -> Vec<(String, u64)> {
         let mut counts: Vec<(String, u64)> = self.0.into_iter().collect();
         counts.sort_by(|left, right| right.1.cmp(&left.1).then_with(|| left.0.cmp(&right.0)));

@@ -1,7 +1,8 @@
 //! Free words: texts that are looked for in what people know of an object.
 //!
-//! A word is looked for in an object's [`WordText`]s, without regard to the case of ASCII letters. An object matches better where the word is a whole text
-//! than where a text begins with it, and better there than where a text contains it.
+//! A word is looked for in an object's [`WordText`]s, without regard to the case of ASCII letters.
+//! An object matches better where the word is a whole text than where a text begins with it, and
+//! better there than where a text contains it.
 
 use std::borrow::Cow;
 
@@ -10,8 +11,9 @@ use crate::{
     model::{MAX_FIELD_VALUE_BYTES, index_fields},
 };
 
-/// Clauses that a word takes in a query of OpenSearch at most: one for each field of an exact match, and two for each field of a prefix and of a part,
-/// which OpenSearch may look for in terms and in doc values.
+/// Clauses that a word takes in a query of OpenSearch at most: one for each field of an exact
+/// match, and two for each field of a prefix and of a part, which OpenSearch may look for in terms
+/// and in doc values.
 const CLAUSES: usize = 5 * (WORD_FIELDS.len() + 3);
 /// Words of a query at most, so that there are clauses left for permissions and selectors.
 pub(super) const MAX_WORDS: usize = 14;
@@ -38,7 +40,8 @@ pub const EVENT_REASON: &str = "reason";
 /// A text of an object in which words are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WordText<'t> {
-    /// Kind, cluster, namespace, name, the key of an annotation, the name of an owner, an image in each of its spellings, or a reason.
+    /// Kind, cluster, namespace, name, the key of an annotation, the name of an owner, an image in
+    /// each of its spellings, or a reason.
     Whole(&'t str),
     /// A label: its key, its value, and `key=value`.
     Label(&'t str, &'t str),
@@ -97,7 +100,8 @@ impl Word {
         }
     }
 
-    /// How well a text without alternatives matches. It takes as long as the text is, whatever the word.
+    /// How well a text without alternatives matches. It takes as long as the text is, whatever the
+    /// word.
     pub fn match_in(&self, text: &str) -> Option<WordMatch> {
         // Documents do not index longer texts.
         if text.len() > MAX_FIELD_VALUE_BYTES {
@@ -115,7 +119,8 @@ impl Word {
         }
     }
 
-    /// How well `key=value` matches a word that spans the sign; a key and a value alone are texts of their own.
+    /// How well `key=value` matches a word that spans the sign; a key and a value alone are texts
+    /// of their own.
     pub fn match_of_pair(&self, key: &str, value: &str) -> Option<WordMatch> {
         let (of_key, of_value) = self.text.split_once('=')?;
         let begins = |text: &str, with: &str| {

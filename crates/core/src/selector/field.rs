@@ -1,7 +1,8 @@
-//! Field selectors: the grammar and the meaning of `k8s.io/apimachinery/pkg/fields`, and further forms.
+//! Field selectors: the grammar and the meaning of `k8s.io/apimachinery/pkg/fields`, and further
+//! forms.
 //!
-//! Kubernetes has `path=value`, `path==value` and `path!=value`, with `\,`, `\=` and `\\` in values. The further forms are short for
-//! these, or for several requests to Kubernetes:
+//! Kubernetes has `path=value`, `path==value` and `path!=value`, with `\,`, `\=` and `\\` in
+//! values. The further forms are short for these, or for several requests to Kubernetes:
 //!
 //! | form | means |
 //! |---|---|
@@ -11,8 +12,9 @@
 //! | `!path` | `path=`: it reads empty |
 //! | `path>5`, `path>=500m`, `path<2Gi`, `path<=-1` | it reads a number or a quantity above, from, below, up to this one |
 //!
-//! In a set, blanks around a value are ignored, and `\(`, `\)` and a backslash before a blank are escapes, too. None of these forms means
-//! something else to an apiserver: it has no field label with a blank or a parenthesis, and refuses a term without `=`.
+//! In a set, blanks around a value are ignored, and `\(`, `\)` and a backslash before a blank are
+//! escapes, too. None of these forms means something else to an apiserver: it has no field label
+//! with a blank or a parenthesis, and refuses a term without `=`.
 
 use std::{
     borrow::Cow,
@@ -25,9 +27,11 @@ use crate::model::{FieldPath, Quantity};
 
 pub(super) const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// A field selector: requirements that an object's fields must all meet. The default has none and matches everything.
+/// A field selector: requirements that an object's fields must all meet. The default has none and
+/// matches everything.
 ///
-/// Canonical: sorted, without repetitions, with one [`FieldTest::NotIn`] per path. It does not check which paths a kind supports.
+/// Canonical: sorted, without repetitions, with one [`FieldTest::NotIn`] per path. It does not
+/// check which paths a kind supports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector {
     requirements: BTreeSet<FieldRequirement>,
@@ -42,7 +46,8 @@ pub struct FieldRequirement {
     pub test: FieldTest,
 }
 
-/// The test of a field's value, which is always text; an absent field reads `""`, `0` or `false` by its type.
+/// The test of a field's value, which is always text; an absent field reads `""`, `0` or `false` by
+/// its type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FieldTest {
     /// It reads one of these.
@@ -98,7 +103,8 @@ impl FieldSelector {
         self.requirements.iter()
     }
 
-    /// Whether fields meet every requirement; `value` returns the value of a field, and `None` reads `""`.
+    /// Whether fields meet every requirement; `value` returns the value of a field, and `None`
+    /// reads `""`.
     pub fn matches<'a>(&self, value: impl Fn(&str) -> Option<Cow<'a, str>>) -> bool {
         self.requirements.iter().all(|requirement| {
             let read = value(requirement.path.as_str()).unwrap_or_default();
@@ -106,8 +112,8 @@ impl FieldSelector {
         })
     }
 
-    /// The same selector for an apiserver; `None` if that takes several requests, because a field may read one of several values, or is
-    /// impossible, because it compares numbers.
+    /// The same selector for an apiserver; `None` if that takes several requests, because a field
+    /// may read one of several values, or is impossible, because it compares numbers.
     pub fn to_kubernetes(&self) -> Option<String> {
         let asks_one = |requirement: &FieldRequirement| match &requirement.test {
             FieldTest::In(values) => values.len() == 1,
@@ -157,8 +163,9 @@ impl FieldTest {
         }
     }
 
-    /// Whether a field with these values meets the requirement. A path through an array has several values; an absent field has none, which
-    /// reads `""`. `In` needs one matching value, `NotIn` no excluded one.
+    /// Whether a field with these values meets the requirement. A path through an array has several
+    /// values; an absent field has none, which reads `""`. `In` needs one matching value, `NotIn`
+    /// no excluded one.
     pub fn accepts_among<'v>(&self, mut read: impl Iterator<Item = &'v str>) -> bool {
         let Some(first) = read.next() else {
             return self.accepts("");

@@ -41,7 +41,8 @@ struct FieldSelectorParser<'a> {
 }
 
 impl<'a> FieldSelectorParser<'a> {
-    /// Parses a term and the comma after it. As in an apiserver, an empty term and one without path and value are dropped.
+    /// Parses a term and the comma after it. As in an apiserver, an empty term and one without path
+    /// and value are dropped.
     fn term(&mut self) -> Result<Option<FieldRequirement>, SelectorError> {
         if let Some(head) = SetHead::at_start_of(self.rest()) {
             return self.set(&head).map(Some);
@@ -74,7 +75,8 @@ impl<'a> FieldSelectorParser<'a> {
         }))
     }
 
-    /// An apiserver has no field label with `<` or `>`, so that no selector that it accepts changes its meaning.
+    /// An apiserver has no field label with `<` or `>`, so that no selector that it accepts changes
+    /// its meaning.
     fn comparison(
         &self,
         term: &str,

@@ -10,9 +10,11 @@ use super::{
     write_joined,
 };
 
-/// A label selector: requirements that an object's labels must all meet. The default has none and matches everything.
+/// A label selector: requirements that an object's labels must all meet. The default has none and
+/// matches everything.
 ///
-/// Canonical: `a=b`, `a==b` and `a in (b)` are the same requirement; the requirements are sorted and free of repetitions.
+/// Canonical: `a=b`, `a==b` and `a in (b)` are the same requirement; the requirements are sorted
+/// and free of repetitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
     requirements: BTreeSet<LabelRequirement>,
@@ -43,8 +45,8 @@ pub enum LabelTest {
 }
 
 impl LabelSelector {
-    /// A selector from the `metav1.LabelSelector` of an API object. The empty object matches everything; the caller decides what an absent one
-    /// means.
+    /// A selector from the `metav1.LabelSelector` of an API object. The empty object matches
+    /// everything; the caller decides what an absent one means.
     pub fn from_api(api: &meta::LabelSelector) -> Result<Self, InvalidRequirement> {
         let mut requirements = BTreeSet::new();
         for (key, value) in api.match_labels.iter().flatten() {
@@ -86,8 +88,8 @@ impl FromIterator<LabelRequirement> for LabelSelector {
 }
 
 impl LabelRequirement {
-    /// A requirement that the apiserver's rules for keys and values allow. Refuses an empty set of values and a negative number, which no
-    /// selector text can express.
+    /// A requirement that the apiserver's rules for keys and values allow. Refuses an empty set of
+    /// values and a negative number, which no selector text can express.
     pub fn new(key: &str, test: LabelTest) -> Result<Self, InvalidRequirement> {
         check_key(key)?;
         match &test {
@@ -312,7 +314,8 @@ impl<'a> LabelSelectorParser<'a> {
         })
     }
 
-    /// Parses values between parentheses; an absent value before, between or after commas is the empty value, as is `()`.
+    /// Parses values between parentheses; an absent value before, between or after commas is the
+    /// empty value, as is `()`.
     fn value_set(&mut self) -> Result<BTreeSet<String>, SelectorError> {
         let open = self.take();
         if open.token != Token::Open {

@@ -25,7 +25,8 @@ pub(super) struct Lexeme<'a> {
 
 /// The tokens of the text; the last one, and only that, is [`Token::End`].
 ///
-/// As Kubernetes' lexer does, this one skips a NUL after a token, and takes a NUL at the start of a token for the end of the text.
+/// As Kubernetes' lexer does, this one skips a NUL after a token, and takes a NUL at the start of a
+/// token for the end of the text.
 pub(super) fn tokens(text: &str) -> Vec<Lexeme<'_>> {
     let mut lexemes = Vec::new();
     let mut position = 0;

@@ -60,26 +60,31 @@ pub struct CustomizationTarget {
     pub kind: String,
 }
 
-/// A script for each operation. Where there is none the next level answers: a webhook, or else the built-in rules.
+/// A script for each operation. Where there is none the next level answers: a webhook, or else the
+/// built-in rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomizationRules {
-    /// `Retain(desiredObj, observedObj)` returns the desired object with the values that its member owns.
+    /// `Retain(desiredObj, observedObj)` returns the desired object with the values that its member
+    /// owns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<ScriptRule>,
     /// `GetReplicas(desiredObj)` returns the number of replicas, and what each of them requires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica_resource: Option<ScriptRule>,
-    /// `GetComponents(desiredObj)` returns a list of pod templates with their replicas and requirements.
+    /// `GetComponents(desiredObj)` returns a list of pod templates with their replicas and
+    /// requirements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub component_resource: Option<ScriptRule>,
-    /// `ReviseReplica(desiredObj, desiredReplica)` returns the object with another number of replicas.
+    /// `ReviseReplica(desiredObj, desiredReplica)` returns the object with another number of
+    /// replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica_revision: Option<ScriptRule>,
     /// `ReflectStatus(observedObj)` returns the part of the status that is reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_reflection: Option<ScriptRule>,
-    /// `AggregateStatus(desiredObj, statusItems)` returns the object with the status of all members in one.
+    /// `AggregateStatus(desiredObj, statusItems)` returns the object with the status of all members
+    /// in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_aggregation: Option<ScriptRule>,
     /// `InterpretHealth(observedObj)` returns whether the object is healthy.

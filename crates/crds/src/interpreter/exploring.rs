@@ -1,4 +1,5 @@
-//! `ResourceExploringWebhookConfiguration`: webhooks that interpret objects, as Karmada's proposal has them.
+//! `ResourceExploringWebhookConfiguration`: webhooks that interpret objects, as Karmada's proposal
+//! has them.
 
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -45,7 +46,8 @@ pub const OPERATIONS: [&str; 8] = [
     )
 )]
 pub struct ExploringWebhooks {
-    /// The webhooks. If several match an operation on an object, the one is called whose `<configuration>/<name>` is first in byte order.
+    /// The webhooks. If several match an operation on an object, the one is called whose
+    /// `<configuration>/<name>` is first in byte order.
     #[schemars(schema_with = "rules::webhooks::<ExploringWebhook>")]
     pub webhooks: Vec<ExploringWebhook>,
 }
@@ -63,7 +65,8 @@ pub struct ExploringWebhook {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "exploring_rules")]
     pub rules: Vec<ExploringRule>,
-    /// What a failed call means. `Fail`: the object's interpretation is unknown, and tried again. `Ignore`: the built-in rules answer.
+    /// What a failed call means. `Fail`: the object's interpretation is unknown, and tried again.
+    /// `Ignore`: the built-in rules answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "failure_policy")]
     pub failure_policy: Option<String>,
@@ -89,7 +92,8 @@ pub struct ExploringRule {
     /// API versions; `*` alone: all.
     #[schemars(schema_with = "rules::names")]
     pub api_versions: Vec<String>,
-    /// Plural names such as `foos`; `*` alone: all. Entries for subresources such as `foos/status` have no effect.
+    /// Plural names such as `foos`; `*` alone: all. Entries for subresources such as `foos/status`
+    /// have no effect.
     #[schemars(schema_with = "rules::names")]
     pub resources: Vec<String>,
     /// `Cluster`, `Namespaced`, or `*` for both.

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::schema::{VALIDATIONS, rules};
 
-/// Most webhooks of a configuration, and most rules of a webhook: they bound the cost of the rules for their members.
+/// Most webhooks of a configuration, and most rules of a webhook: they bound the cost of the rules
+/// for their members.
 pub(super) const WEBHOOKS: usize = 64;
 /// See [`WEBHOOKS`].
 pub(super) const RULES: usize = 64;
@@ -49,8 +50,8 @@ pub struct WebhookClientConfig {
     /// The Service of the control plane that the webhook is behind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<WebhookService>,
-    /// Certificates in PEM (in base64, as all bytes are in manifests) that the webhook's certificate is checked against. Empty: those of the
-    /// system.
+    /// Certificates in PEM (in base64, as all bytes are in manifests) that the webhook's
+    /// certificate is checked against. Empty: those of the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "byte", "maxLength" = 1_048_576))]
     pub ca_bundle: Option<String>,
@@ -108,7 +109,8 @@ pub(super) fn versions(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The operations of a rule. They are an enumeration and no CEL rule, which would cost too much for so many lists.
+/// The operations of a rule. They are an enumeration and no CEL rule, which would cost too much for
+/// so many lists.
 pub(super) fn operations(names: &[&str]) -> Schema {
     let names: Vec<&str> = ["*"].into_iter().chain(names.iter().copied()).collect();
     json_schema!({

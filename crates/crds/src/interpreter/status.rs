@@ -11,8 +11,9 @@ pub const ACCEPTED: &str = "Accepted";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InterpreterStatus {
-    /// `Accepted`: True if every part of the object is in use; otherwise the message names each part that is not, such as a script that does not
-    /// compile or an operation that another customization, earlier by name, defines.
+    /// `Accepted`: True if every part of the object is in use; otherwise the message names each
+    /// part that is not, such as a script that does not compile or an operation that another
+    /// customization, earlier by name, defines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

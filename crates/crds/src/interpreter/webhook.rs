@@ -1,4 +1,5 @@
-//! `ResourceInterpreterWebhookConfiguration`: webhooks that interpret objects, as Karmada has them since v0.10.
+//! `ResourceInterpreterWebhookConfiguration`: webhooks that interpret objects, as Karmada has them
+//! since v0.10.
 
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -46,7 +47,8 @@ pub const OPERATIONS: [&str; 8] = [
     )
 )]
 pub struct InterpreterWebhooks {
-    /// The webhooks. If several match an operation on an object, the one is called whose `<configuration>/<name>` is first in byte order.
+    /// The webhooks. If several match an operation on an object, the one is called whose
+    /// `<configuration>/<name>` is first in byte order.
     #[schemars(schema_with = "rules::webhooks::<InterpreterWebhook>")]
     pub webhooks: Vec<InterpreterWebhook>,
 }
@@ -64,7 +66,8 @@ pub struct InterpreterWebhook {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "interpreter_rules")]
     pub rules: Vec<InterpreterRule>,
-    /// How long a call may take; 10 seconds by default. When it fails the object's interpretation is unknown, and tried again.
+    /// How long a call may take; 10 seconds by default. When it fails the object's interpretation
+    /// is unknown, and tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 30))]
     pub timeout_seconds: Option<i32>,

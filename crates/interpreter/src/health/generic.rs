@@ -1,4 +1,5 @@
-//! Health of kinds of which nothing is known, by the words and numbers that authors of operators use.
+//! Health of kinds of which nothing is known, by the words and numbers that authors of operators
+//! use.
 //!
 //! ```text
 //!  generic ─┬─> pause
@@ -6,11 +7,14 @@
 //!           └───────────┴─> field ─────┴─> evidence, tone ─> words
 //! ```
 //!
-//! Guarantee: a pure, total function without a clock; the same object always has the same health. It reads a bounded part of an
-//! object: so many bytes of a message, so many levels, fields and conditions.
+//! Guarantee: a pure, total function without a clock; the same object always has the same health.
+//! It reads a bounded part of an object: so many bytes of a message, so many levels, fields and
+//! conditions.
 //!
-//! The rule goes beyond kstatus (<https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus>), which knows only
-//! generations and the conditions Ready, Reconciling and Stalled. `examples/agreement.rs` measures it on Argo CD's health tests.
+//! The rule goes beyond kstatus
+//! (<https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus>), which knows only
+//! generations and the conditions Ready, Reconciling and Stalled. `examples/agreement.rs` measures
+//! it on Argo CD's health tests.
 
 use fleetdex_core::model::JsonTree;
 

@@ -5,7 +5,8 @@ use std::{fmt, sync::Arc};
 /// The level that has answered, and which of its rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnsweringLevel {
-    /// The customizations of these names: dependencies may have several scripts, every other operation has one.
+    /// The customizations of these names: dependencies may have several scripts, every other
+    /// operation has one.
     Customizations(Arc<[Arc<str>]>),
     /// A health script of Argo CD.
     ArgoCd,

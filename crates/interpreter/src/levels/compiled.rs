@@ -90,8 +90,8 @@ fn compile_all(
     }
 }
 
-/// The dependencies that all scripts find, sorted also if there is only one script. The error of one is the error of all; of several scripts it
-/// names the customization.
+/// The dependencies that all scripts find, sorted also if there is only one script. The error of
+/// one is the error of all; of several scripts it names the customization.
 fn run_united(
     scripts: &[CompiledScript],
     request: &Request<'_>,

@@ -1,7 +1,8 @@
 //! The status of all members in one (`AggregateStatus`).
 //!
-//! Source: `aggregatestatus.go` of Karmada's native interpreter. What a rule does not mention is kept for workloads, and dropped for
-//! the other kinds. A result that equals the object's status leaves the object as it is.
+//! Source: `aggregatestatus.go` of Karmada's native interpreter. What a rule does not mention is
+//! kept for workloads, and dropped for the other kinds. A result that equals the object's status
+//! leaves the object as it is.
 
 use serde_json::{Map, Value};
 
@@ -21,7 +22,8 @@ mod report;
 
 use report::{latest_time, reported, sum, sums, with_status};
 
-/// The object with the status that follows from what the members report; `None` if its kind has no rule.
+/// The object with the status that follows from what the members report; `None` if its kind has no
+/// rule.
 pub fn with_aggregated_status(
     kind: NativeKind,
     object: &Value,
@@ -45,7 +47,8 @@ pub fn with_aggregated_status(
     })
 }
 
-/// The sums of the counters. The template's generation counts as observed when every member has observed it.
+/// The sums of the counters. The template's generation counts as observed when every member has
+/// observed it.
 fn workload(kind: NativeKind, object: &Value, items: &[AggregatedStatusItem]) -> Value {
     let old = at(object, &["status"]);
     let generation = integer(object, &["metadata", "generation"]).unwrap_or_default();
@@ -69,9 +72,11 @@ fn workload(kind: NativeKind, object: &Value, items: &[AggregatedStatusItem]) ->
     }
 }
 
-/// Whether a member's controller has seen the member's object, and the object was made of the template's present generation.
+/// Whether a member's controller has seen the member's object, and the object was made of the
+/// template's present generation.
 ///
-/// Karmada compares other numbers for a `StatefulSet`, which never agree; here it has the rule of the other workloads.
+/// Karmada compares other numbers for a `StatefulSet`, which never agree; here it has the rule of
+/// the other workloads.
 fn has_observed(item: &AggregatedStatusItem, template_generation: i64) -> bool {
     report::status_of(item).is_some_and(|status| {
         OBSERVED_GENERATION.read(status) >= GENERATION.read(status)

@@ -10,7 +10,8 @@ use crate::value::integer;
 pub struct StatusCounter {
     /// Its name.
     pub name: &'static str,
-    /// Whether a zero is written, or the counter left out. Source: the types of `k8s.io/api`, which leave out what is `omitempty`.
+    /// Whether a zero is written, or the counter left out. Source: the types of `k8s.io/api`, which
+    /// leave out what is `omitempty`.
     zero_is_written: bool,
 }
 

@@ -49,8 +49,8 @@ pub fn of_object(
     Ok(Some(needed))
 }
 
-/// The objects that pods of a spec need: config maps, secrets, service account, persistent volume claims, each once.
-/// An empty namespace stays empty.
+/// The objects that pods of a spec need: config maps, secrets, service account, persistent volume
+/// claims, each once. An empty namespace stays empty.
 pub fn of_pod_spec(spec: Tree<'_>, namespace: &str) -> Vec<DependentObject> {
     let mut names = Names::default();
     for secret in list(spec, &["imagePullSecrets"]) {

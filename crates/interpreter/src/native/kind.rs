@@ -65,7 +65,8 @@ impl NativeKind {
         )
     }
 
-    /// The pod template of an object of this kind, which is the object itself for a Pod; `None` for kinds without one.
+    /// The pod template of an object of this kind, which is the object itself for a Pod; `None` for
+    /// kinds without one.
     pub fn pod_template<V: JsonView>(self, object: &V) -> Option<&V> {
         match self {
             Self::Pod => Some(object),

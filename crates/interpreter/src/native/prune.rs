@@ -100,14 +100,16 @@ fn of_kind(kind: Option<NativeKind>, object: &Value) -> &'static [&'static [&'st
     }
 }
 
-/// Whether a Service has an address of its cluster. A user asks for a headless one with the address `None`.
+/// Whether a Service has an address of its cluster. A user asks for a headless one with the address
+/// `None`.
 fn has_allocated_address(service: &Value) -> bool {
     at(service, &["spec", "clusterIP"])
         .as_str()
         .is_some_and(|address| address != "None")
 }
 
-/// Removes the secrets that a token controller made. Karmada leaves every second one of several in a row.
+/// Removes the secrets that a token controller made. Karmada leaves every second one of several in
+/// a row.
 fn remove_token_secrets(account: &mut Value) {
     let prefix = format!("{}-token-", text(account, &["metadata", "name"]));
     if let Some(Value::Array(secrets)) = account.get_mut("secrets") {

@@ -1,7 +1,8 @@
 //! Arithmetic on quantities that keeps the notation of Kubernetes.
 //!
-//! Source: `k8s.io/apimachinery/pkg/api/resource`, whose results these are, but for numbers beyond 10^29, which are refused.
-//! The crate `kube_quantity` writes other texts (`1.5Gi`, `23.4Mi`), and the quantities of `fleetdex_core` are numbers without a notation.
+//! Source: `k8s.io/apimachinery/pkg/api/resource`, whose results these are, but for numbers beyond
+//! 10^29, which are refused. The crate `kube_quantity` writes other texts (`1.5Gi`, `23.4Mi`), and
+//! the quantities of `fleetdex_core` are numbers without a notation.
 
 use std::fmt;
 
@@ -145,7 +146,8 @@ impl fmt::Display for Amount {
     }
 }
 
-/// A number that is not zero without the factors of a base, and how many factors these are, at most `most`.
+/// A number that is not zero without the factors of a base, and how many factors these are, at most
+/// `most`.
 fn without_factors(mut number: i128, base: i128, most: usize) -> (i128, usize) {
     let mut factors = 0;
     while factors < most && number % base == 0 {
@@ -162,7 +164,8 @@ fn rounded_up(number: i128, divisor: i128) -> i64 {
     i64::try_from(quotient).unwrap_or(limit)
 }
 
-/// A suffix: how a quantity is written, and the power of 10, or of 2, that its number is multiplied with.
+/// A suffix: how a quantity is written, and the power of 10, or of 2, that its number is multiplied
+/// with.
 struct Suffix {
     notation: Notation,
     power: i32,
@@ -263,7 +266,8 @@ fn number(digits: &str) -> Option<i128> {
     })
 }
 
-/// The sum of quantities, written as `resource.Quantity` of Kubernetes writes it; an error names the text that is none.
+/// The sum of quantities, written as `resource.Quantity` of Kubernetes writes it; an error names
+/// the text that is none.
 ///
 /// The notation is that of the first quantity that is not zero.
 pub fn sum(quantities: &[&str]) -> Result<String, String> {
@@ -276,7 +280,8 @@ pub fn sum(quantities: &[&str]) -> Result<String, String> {
     Ok(sum.to_string())
 }
 
-/// The value of a quantity as a number. A negative quantity is an error, as in Karmada's `kube.getResourceQuantity`.
+/// The value of a quantity as a number. A negative quantity is an error, as in Karmada's
+/// `kube.getResourceQuantity`.
 pub fn to_number(quantity: &str) -> Result<f64, String> {
     let number = Amount::parse(quantity)?.as_f64();
     if number < 0.0 {

@@ -18,7 +18,8 @@ const TEMPLATE_GENERATION_ANNOTATION: &str = "resourcetemplate.karmada.io/genera
 
 /// The reported status of an object of any kind; null: nothing to report.
 ///
-/// An error if `.status` is neither absent nor a map, or the generation in the annotation is no number.
+/// An error if `.status` is neither absent nor a map, or the generation in the annotation is no
+/// number.
 pub fn status(kind: Option<NativeKind>, object: &Value) -> Result<Value, InterpretError> {
     if kind == Some(NativeKind::Service) && text(object, &["spec", "type"]) != "LoadBalancer" {
         return Ok(Value::Null);
@@ -44,8 +45,8 @@ pub fn status(kind: Option<NativeKind>, object: &Value) -> Result<Value, Interpr
     }
 }
 
-/// Karmada leaves out `observedGeneration` of a `StatefulSet`, so that no one can tell whether its counters are those of the last
-/// change. Here it is reported as for the other workloads.
+/// Karmada leaves out `observedGeneration` of a `StatefulSet`, so that no one can tell whether its
+/// counters are those of the last change. Here it is reported as for the other workloads.
 fn workload(kind: NativeKind, object: &Value, status: &Value) -> Result<Value, InterpretError> {
     let mut reported = Map::new();
     let generation = integer(object, &["metadata", "generation"]).unwrap_or_default();
@@ -62,7 +63,8 @@ fn workload(kind: NativeKind, object: &Value, status: &Value) -> Result<Value, I
 
 /// The generation in the annotation; zero if there is none.
 ///
-/// Karmada fails without it. Objects that Karmada did not bring into a member have none, and their status counts all the same.
+/// Karmada fails without it. Objects that Karmada did not bring into a member have none, and their
+/// status counts all the same.
 fn template_generation(object: &Value) -> Result<i64, InterpretError> {
     let path = ["metadata", "annotations", TEMPLATE_GENERATION_ANNOTATION];
     match at(object, &path).as_str() {

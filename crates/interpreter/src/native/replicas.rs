@@ -1,4 +1,5 @@
-//! The number of replicas that an object declares (`InterpretReplica`), and the object with another number (`ReviseReplica`).
+//! The number of replicas that an object declares (`InterpretReplica`), and the object with another
+//! number (`ReviseReplica`).
 //!
 //! Source: `replica.go` and `revisereplica.go` of Karmada's native interpreter.
 
@@ -31,7 +32,8 @@ pub fn interpret(kind: NativeKind, object: &Value) -> Result<Option<Response>, I
     }))
 }
 
-/// More pods than completions never run: <https://kubernetes.io/docs/concepts/workloads/controllers/job/>.
+/// More pods than completions never run:
+/// <https://kubernetes.io/docs/concepts/workloads/controllers/job/>.
 fn parallel_pods(job: &Value) -> Result<i64, InterpretError> {
     let parallelism = declared(job, "parallelism")?.unwrap_or_default();
     let completions = declared(job, "completions")?;
@@ -54,7 +56,8 @@ fn declared(object: &Value, field: &str) -> Result<Option<i64>, InterpretError> 
     number.map(Some).ok_or_else(error)
 }
 
-/// The object with a number of replicas; `None` if its kind has none. An object without the field is left as it is.
+/// The object with a number of replicas; `None` if its kind has none. An object without the field
+/// is left as it is.
 pub fn revised(kind: NativeKind, object: &Value, replicas: i64) -> Option<Value> {
     let field = match kind {
         NativeKind::Deployment | NativeKind::ReplicaSet | NativeKind::StatefulSet => "replicas",

@@ -20,7 +20,8 @@ use crate::{
 /// How many bytes of a resource's name an error shows.
 const MAX_SHOWN_NAME: usize = 128;
 
-/// What a pod requires: nodes and resources; `None` if it requires nothing. `template` has the pod's `spec`.
+/// What a pod requires: nodes and resources; `None` if it requires nothing. `template` has the
+/// pod's `spec`.
 ///
 /// An error names a quantity that is none.
 pub fn of_pod_template(template: Tree<'_>) -> Result<Option<ReplicaRequirements>, InterpretError> {
@@ -41,7 +42,8 @@ pub fn of_pod_template(template: Tree<'_>) -> Result<Option<ReplicaRequirements>
     }))
 }
 
-/// The CPU cores and the bytes of memory that a pod of a spec requests. A quantity that is none counts as zero.
+/// The CPU cores and the bytes of memory that a pod of a spec requests. A quantity that is none
+/// counts as zero.
 #[expect(
     clippy::cast_precision_loss,
     reason = "exact up to nine trillion cores"
@@ -83,7 +85,8 @@ struct Requests<'t> {
 }
 
 impl<'t> Requests<'t> {
-    /// Containers run together, after the init containers, of which each one runs alone. The overhead comes on top.
+    /// Containers run together, after the init containers, of which each one runs alone. The
+    /// overhead comes on top.
     fn of_pod(spec: Tree<'t>) -> Self {
         let mut requests = Self::default();
         for container in list(spec, &["containers"]) {
@@ -196,8 +199,8 @@ impl Measure {
     }
 }
 
-/// Whether a name is that of an extended resource, such as `nvidia.com/gpu`: a prefix and a name, also of its quota.
-/// Source: `IsExtendedResourceName` of Kubernetes, `pkg/apis/core/v1/helper`.
+/// Whether a name is that of an extended resource, such as `nvidia.com/gpu`: a prefix and a name,
+/// also of its quota. Source: `IsExtendedResourceName` of Kubernetes, `pkg/apis/core/v1/helper`.
 fn is_extended(name: &str) -> bool {
     let is_qualified = |key: &str| LabelRequirement::new(key, LabelTest::Exists).is_ok();
     name.contains('/')

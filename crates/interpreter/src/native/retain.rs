@@ -107,7 +107,8 @@ fn service_account(object: &mut Value, observed: &Value) {
             .iter()
             .map(|secret| text(secret, &["name"]))
             .collect();
-        // A reference without a name cannot be distinguished from another one, and refers to nothing.
+        // A reference without a name cannot be distinguished from another one, and refers to
+        // nothing.
         names.insert("");
         for secret in list(observed, &[field]) {
             if names.insert(text(secret, &["name"])) {

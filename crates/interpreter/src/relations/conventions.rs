@@ -1,6 +1,8 @@
-//! References of custom kinds in members whose name says what they refer to, wherever they are below `spec`.
+//! References of custom kinds in members whose name says what they refer to, wherever they are
+//! below `spec`.
 //!
-//! Only names count that mean the same in every kind: those of Kubernetes' own types. Others are not guessed at.
+//! Only names count that mean the same in every kind: those of Kubernetes' own types. Others are
+//! not guessed at.
 
 use fleetdex_core::model::TreeMembers;
 

@@ -4,7 +4,8 @@ use fleetdex_core::model::JsonTree;
 
 use crate::value::Tree;
 
-/// Calls a function for each value at a path such as `spec.tls[].secretName`, in which `[]` stands for every item.
+/// Calls a function for each value at a path such as `spec.tls[].secretName`, in which `[]` stands
+/// for every item.
 pub(super) fn values<'v>(root: Tree<'v>, path: &str, visit: &mut dyn FnMut(Tree<'v>)) {
     let (step, rest) = match path.split_once('.') {
         Some((step, rest)) => (step, Some(rest)),

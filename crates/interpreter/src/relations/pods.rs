@@ -102,8 +102,8 @@ fn relation(kind: &str) -> &'static str {
     }
 }
 
-/// Adds the claims of a pod's generic ephemeral volumes, which have its name and theirs.
-/// Source: <https://kubernetes.io/docs/concepts/storage/ephemeral-volumes/#persistentvolumeclaim-naming>.
+/// Adds the claims of a pod's generic ephemeral volumes, which have its name and theirs. Source:
+/// <https://kubernetes.io/docs/concepts/storage/ephemeral-volumes/#persistentvolumeclaim-naming>.
 fn add_ephemeral_claims(referrer: &Referrer<'_>, found: &mut Found<'_>) {
     for volume in list(referrer.object, &["spec", "volumes"]) {
         let name = text(volume, &["name"]);

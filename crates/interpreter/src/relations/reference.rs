@@ -30,12 +30,14 @@ pub struct ObjectReference {
 }
 
 impl ObjectReference {
-    /// The term that an index stores: `apiVersion/kind/namespace/name`, with an empty namespace for a cluster-scoped object.
+    /// The term that an index stores: `apiVersion/kind/namespace/name`, with an empty namespace for
+    /// a cluster-scoped object.
     pub fn term(&self) -> String {
         [&*self.api_version, &self.kind, &self.namespace, &self.name].join("/")
     }
 
-    /// The reference of a dependency; `None` if that has a selector in place of a name, or parts that no object has.
+    /// The reference of a dependency; `None` if that has a selector in place of a name, or parts
+    /// that no object has.
     pub fn of_dependency(dependency: DependentObject, relation: &'static str) -> Option<Self> {
         let reference = Self {
             api_version: dependency.api_version,
@@ -113,8 +115,8 @@ pub(super) enum NamespaceRule {
     Given,
 }
 
-/// The reference that a value is: a name, or a map with `name` and perhaps `namespace`, `kind`, and `apiVersion`, `group` or
-/// `apiGroup`. `None` if it is none.
+/// The reference that a value is: a name, or a map with `name` and perhaps `namespace`, `kind`, and
+/// `apiVersion`, `group` or `apiGroup`. `None` if it is none.
 pub(super) fn read(
     referrer: &Referrer<'_>,
     value: Tree<'_>,

@@ -1,4 +1,5 @@
-//! The edges of known kinds: where an object of a kind names another object, and of which kind that is.
+//! The edges of known kinds: where an object of a kind names another object, and of which kind that
+//! is.
 
 use std::sync::LazyLock;
 

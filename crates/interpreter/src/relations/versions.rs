@@ -16,7 +16,8 @@ const VERSIONS: &[(&str, &str)] = &[
     ("traefik.io", "v1alpha1"),
 ];
 
-/// Groups whose version is `v1` even if the object that refers to them is of a related group and another version.
+/// Groups whose version is `v1` even if the object that refers to them is of a related group and
+/// another version.
 const STABLE: &[&str] = &[
     "apps",
     "autoscaling",
@@ -75,7 +76,8 @@ const CLUSTER_SCOPED: &[(&str, &str)] = &[
     ("storage.k8s.io", "VolumeAttributesClass"),
 ];
 
-/// The namespaced kinds of the core group, which gets no new ones. Without a namespace, a reference to them is of no use.
+/// The namespaced kinds of the core group, which gets no new ones. Without a namespace, a reference
+/// to them is of no use.
 const NAMESPACED: &[&str] = &[
     "ConfigMap",
     "Endpoints",
@@ -97,8 +99,9 @@ const NO_OBJECTS: &[(&str, &str)] = &[
     ("rbac.authorization.k8s.io", "User"),
 ];
 
-/// The `apiVersion` of a group that is named without a version by an object of `referrer`, an `apiVersion` too: the one that is served
-/// everywhere; in a related group (the same, one below, or one beside it), the version of the referrer; in others, `v1`.
+/// The `apiVersion` of a group that is named without a version by an object of `referrer`, an
+/// `apiVersion` too: the one that is served everywhere; in a related group (the same, one below, or
+/// one beside it), the version of the referrer; in others, `v1`.
 pub(super) fn api_version(group: &str, referrer: &str) -> String {
     let (own_group, own_version) = split_api_version(referrer);
     let version = VERSIONS
@@ -128,7 +131,8 @@ pub(super) fn is_cluster_scoped(api_version: &str, kind: &str) -> bool {
     KINDS.contains(&(split_api_version(api_version).0, kind))
 }
 
-/// Whether there can be an object of a kind in a namespace (empty: in none), as far as the kind is known.
+/// Whether there can be an object of a kind in a namespace (empty: in none), as far as the kind is
+/// known.
 pub(super) fn has_objects(api_version: &str, kind: &str, namespace: &str) -> bool {
     let group = split_api_version(api_version).0;
     let is_namespaced = group.is_empty() && NAMESPACED.contains(&kind);
@@ -139,7 +143,8 @@ pub(super) fn has_objects(api_version: &str, kind: &str, namespace: &str) -> boo
     }
 }
 
-/// Whether groups have a domain in common, such as `cluster.x-k8s.io` and `infrastructure.cluster.x-k8s.io`.
+/// Whether groups have a domain in common, such as `cluster.x-k8s.io` and
+/// `infrastructure.cluster.x-k8s.io`.
 fn are_related(one: &str, other: &str) -> bool {
     let (parent, other_parent) = (parent(one), parent(other));
     one == other
@@ -148,7 +153,8 @@ fn are_related(one: &str, other: &str) -> bool {
         || (parent.is_some() && parent == other_parent)
 }
 
-/// The domain that a group is below; `None` for a group below a registered domain, such as `example.io` or `k8s.io`.
+/// The domain that a group is below; `None` for a group below a registered domain, such as
+/// `example.io` or `k8s.io`.
 fn parent(group: &str) -> Option<&str> {
     let (_, parent) = group.split_once('.')?;
     parent

@@ -1,8 +1,9 @@
 //! When the scripts of a kind are suspended, because too many of their runs reach a limit.
 //!
-//! Such a run takes about a thousand times as long as another one, in the task of a stream. The count decides, not the time, so that the same
-//! objects suspend the same scripts. It is kept for the rules of one kind on one member, so that the objects of a member cost no other
-//! member its answers.
+//! Such a run takes about a thousand times as long as another one, in the task of a stream. The
+//! count decides, not the time, so that the same objects suspend the same scripts. It is kept for
+//! the rules of one kind on one member, so that the objects of a member cost no other member its
+//! answers.
 
 use std::{
     collections::BTreeMap,
@@ -11,20 +12,21 @@ use std::{
 
 use crate::{InterpretError, Operation, levels::AnsweringLevel, script::ScriptError};
 
-/// What a run that reaches a limit adds to the score of its operation. Every other run takes 1 away, so that a script may reach its
-/// limits in 1 of 21 runs for ever.
+/// What a run that reaches a limit adds to the score of its operation. Every other run takes 1
+/// away, so that a script may reach its limits in 1 of 21 runs for ever.
 const OVERRUN_SCORE: u32 = 20;
-/// The same for a run that reaches the limit of time, which takes 40 times as long as one that reaches another limit.
+/// The same for a run that reaches the limit of time, which takes 40 times as long as one that
+/// reaches another limit.
 const TIMEOUT_SCORE: u32 = 5 * OVERRUN_SCORE;
-/// The score at which the script is suspended: after 10 such runs at the earliest, which take about 0.25 s together, or 2 of a
-/// second.
+/// The score at which the script is suspended: after 10 such runs at the earliest, which take about
+/// 0.25 s together, or 2 of a second.
 const MAX_SCORE: u32 = 10 * OVERRUN_SCORE;
 
 /// A script that is not to be run for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuspendedScript {
-    /// The level that has the script. Of united dependency scripts all are named: a run of one is a run of all, and none of them answers while
-    /// they are suspended.
+    /// The level that has the script. Of united dependency scripts all are named: a run of one is a
+    /// run of all, and none of them answers while they are suspended.
     pub by: AnsweringLevel,
     /// The limit that the script has reached.
     pub limit: ScriptError,

@@ -32,8 +32,9 @@ pub struct ArgoHealth {
 }
 
 impl ArgoHealth {
-    /// The scripts of a `ConfigMap`. A script that does not compile judges its objects Unknown, as in Argo CD, and is listed in
-    /// [`Self::problems`]; a key that Argo CD refuses is an error, because Argo CD then loads none of them.
+    /// The scripts of a `ConfigMap`. A script that does not compile judges its objects Unknown, as
+    /// in Argo CD, and is listed in [`Self::problems`]; a key that Argo CD refuses is an error,
+    /// because Argo CD then loads none of them.
     pub fn from_config_map(config_map: &Value) -> Result<Self, ArgoHealthError> {
         if value::text(config_map, &["kind"]) != CONFIG_MAP {
             return Err(ArgoHealthError::NoConfigMap);
@@ -44,8 +45,8 @@ impl ArgoHealth {
         }
     }
 
-    /// The scripts of a file: a `ConfigMap`, also as one of several YAML documents; a YAML map with the keys of its data; or the
-    /// text of one script, which then judges all kinds.
+    /// The scripts of a file: a `ConfigMap`, also as one of several YAML documents; a YAML map with
+    /// the keys of its data; or the text of one script, which then judges all kinds.
     pub fn from_file(text: &str) -> Result<Self, ArgoHealthError> {
         let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap_or_default();
         let of_kind = documents
@@ -75,8 +76,9 @@ impl ArgoHealth {
         Ok(health)
     }
 
-    /// The script for a kind, whatever its version: the one under its name; else the one of the wildcard with the longest literal
-    /// part, the first in the alphabet among several. (Argo CD takes any of them.)
+    /// The script for a kind, whatever its version: the one under its name; else the one of the
+    /// wildcard with the longest literal part, the first in the alphabet among several. (Argo CD
+    /// takes any of them.)
     pub fn script_for(&self, group: &str, kind: &str) -> Option<&Arc<HealthScript>> {
         let key = match group {
             "" => kind.to_owned(),

@@ -1,8 +1,9 @@
 //! JSON to Lua values and back, as gopher-lua's hosts convert them.
 //!
-//! To Lua: null is an absent key (and no item of a list), numbers are floats, lists start at 1, and an empty map is the same as an
-//! empty list. Back: a table with the positions 1 to n is a list, one with names a map with sorted keys, and an empty one an empty
-//! list, which [`super::empty`] then judges. Sources: `decodeValue` of Argo CD's `util/lua` and of Karmada's `luavm`,
+//! To Lua: null is an absent key (and no item of a list), numbers are floats, lists start at 1, and
+//! an empty map is the same as an empty list. Back: a table with the positions 1 to n is a list,
+//! one with names a map with sorted keys, and an empty one an empty list, which [`super::empty`]
+//! then judges. Sources: `decodeValue` of Argo CD's `util/lua` and of Karmada's `luavm`,
 //! `layeh.com/gopher-json`.
 
 use mlua::{AppDataRefMut, Lua, Table};
@@ -85,7 +86,8 @@ impl TableWriter<'_> {
             .map_err(|error| ScriptError::from_lua(&error))
     }
 
-    /// Sets texts and numbers without making values of them first: that is most of what an object has.
+    /// Sets texts and numbers without making values of them first: that is most of what an object
+    /// has.
     fn set(
         &mut self,
         table: &Table,

@@ -1,9 +1,10 @@
 //! Empty tables of a result: Lua cannot tell an empty map from an empty list.
 //!
-//! An empty table that is not the whole result becomes `{}` or `[]`, as an empty value at the same path of the objects that the
-//! script was given, and is removed where these have none. The path has no positions of lists. Where the objects have both, `{}`
-//! wins. Source: `convertEmptySliceToEmptyStructPartly` of Karmada's `luavm`, which goes wrong for keys with dots and for several
-//! empty items of one list; here these follow the same rule.
+//! An empty table that is not the whole result becomes `{}` or `[]`, as an empty value at the same
+//! path of the objects that the script was given, and is removed where these have none. The path
+//! has no positions of lists. Where the objects have both, `{}` wins. Source:
+//! `convertEmptySliceToEmptyStructPartly` of Karmada's `luavm`, which goes wrong for keys with dots
+//! and for several empty items of one list; here these follow the same rule.
 
 use std::collections::HashSet;
 

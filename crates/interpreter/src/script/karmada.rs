@@ -1,7 +1,8 @@
 //! The scripts of a `ResourceInterpreterCustomization`.
 //!
 //! A script defines one global function, named after its operation. Source:
-//! <https://karmada.io/docs/userguide/globalview/customizing-resource-interpreter/>, `luavm/lua.go`.
+//! <https://karmada.io/docs/userguide/globalview/customizing-resource-interpreter/>,
+//! `luavm/lua.go`.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -74,7 +75,8 @@ impl Script {
         self.operation
     }
 
-    /// Runs the script in a state of this thread. That may take a second; a typical script takes less than 100 µs.
+    /// Runs the script in a state of this thread. That may take a second; a typical script takes
+    /// less than 100 µs.
     pub fn run(&self, request: &Request<'_>) -> Result<Response, ScriptError> {
         if request.operation() != self.operation {
             return Err(ScriptError::Operation(request.operation()));
@@ -145,8 +147,9 @@ fn function_of(operation: Operation) -> Option<&'static str> {
         .map(|(_, function)| *function)
 }
 
-/// What `statusItems` is while no member reports anything. Karmada gives nil: published scripts then write an initial status, or leave
-/// the object as it is. A script that does not expect nil fails with it, and gets an empty table.
+/// What `statusItems` is while no member reports anything. Karmada gives nil: published scripts
+/// then write an initial status, or leave the object as it is. A script that does not expect nil
+/// fails with it, and gets an empty table.
 #[derive(Clone, Copy)]
 enum NoItems {
     Nil,

@@ -1,6 +1,7 @@
 //! The `kube` library of Karmada's scripts.
 //!
-//! Source: <https://karmada.io/docs/userguide/globalview/customizing-resource-interpreter/>, `luavm/kube.go`.
+//! Source: <https://karmada.io/docs/userguide/globalview/customizing-resource-interpreter/>,
+//! `luavm/kube.go`.
 
 use mlua::{IntoLua, Lua, MultiValue, Table, Value};
 
@@ -24,8 +25,8 @@ const FUNCTIONS: [(&str, KubeFunction); 4] = [
     ("getResourceQuantity", get_resource_quantity),
 ];
 
-/// The library. Its functions return a value and the text of an error, which the prelude raises: an error that Rust raises is no
-/// text to a script that catches it.
+/// The library. Its functions return a value and the text of an error, which the prelude raises: an
+/// error that Rust raises is no text to a script that catches it.
 pub fn library(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     for (name, function) in FUNCTIONS {

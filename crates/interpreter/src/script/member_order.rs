@@ -1,7 +1,7 @@
 //! The order in which scripts visit the members of an object.
 //!
-//! A table of the engine forgets the order in which its keys were set. So the sequence of members is
-//! kept, once for all objects that have it, and is the metatable of their tables;
+//! A table of the engine forgets the order in which its keys were set. So the sequence of members
+//! is kept, once for all objects that have it, and is the metatable of their tables;
 //! `member_order.luau` visits these, and hides it. A script that names no function that visits
 //! members needs none of this.
 
@@ -13,12 +13,12 @@ use serde_json::{Map, Value};
 
 use super::error::ScriptError;
 
-/// Sequences that are kept from one run to the next, and the bytes of their names. The objects of 250
-/// kinds have about 10,000 sequences, of some 30 bytes each.
+/// Sequences that are kept from one run to the next, and the bytes of their names. The objects of
+/// 250 kinds have about 10,000 sequences, of some 30 bytes each.
 const MAX_SEQUENCES: usize = 16 << 10;
 const MAX_NAME_BYTES: usize = 1 << 20;
-/// New sequences of one run. The engine has room for a million references of the host, and an object
-/// that may be parsed has 100,000 maps.
+/// New sequences of one run. The engine has room for a million references of the host, and an
+/// object that may be parsed has 100,000 maps.
 const MAX_NEW_SEQUENCES: usize = 500_000;
 
 /// The sequences of members of one state.

@@ -1,8 +1,9 @@
 //! From gopher-lua's dialect to Luau: `goto`, the escapes of strings, and what loops iterate over.
 //!
-//! Luau has no `goto`. Nearly all uses of it skip the rest of a loop's body, which Luau writes as `continue`: a label that nothing
-//! but the ends of inner blocks separates from the end of its loop's body is dropped, and each `goto` to it from that loop becomes
-//! `continue`. Any other `goto` is refused. The lines of the text stay what they are.
+//! Luau has no `goto`. Nearly all uses of it skip the rest of a loop's body, which Luau writes as
+//! `continue`: a label that nothing but the ends of inner blocks separates from the end of its
+//! loop's body is dropped, and each `goto` to it from that loop becomes `continue`. Any other
+//! `goto` is refused. The lines of the text stay what they are.
 
 use std::borrow::Cow;
 
@@ -28,8 +29,8 @@ pub fn to_luau(text: &str) -> Result<Cow<'_, str>, ScriptError> {
     Ok(Cow::Owned(replace(text, &replacements)))
 }
 
-/// Whether a text names a function that visits the members of a table, or has a loop that may. A text
-/// that does it in another way (`_G["pa" .. "irs"]`) finds all members in the order of names.
+/// Whether a text names a function that visits the members of a table, or has a loop that may. A
+/// text that does it in another way (`_G["pa" .. "irs"]`) finds all members in the order of names.
 pub fn visits_members(text: &str) -> bool {
     let tokens = tokens::of(text);
     let names_one =

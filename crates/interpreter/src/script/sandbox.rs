@@ -1,9 +1,11 @@
 //! Lua states in which hostile scripts run.
 //!
-//! * A run has [`MAX_INTERRUPTS`] loop iterations and function calls, [`TIME_LIMIT`] and [`MEMORY_BYTES`] of memory beside what it is
-//!   given. The first bound is there so that results do not depend on load; it is reached before the second one wherever a script
-//!   does little in each iteration. A script that catches the error of a bound with `pcall` fails all the same.
-//! * Each run has a table of globals of its own. All that runs share (libraries, methods of strings) is read-only.
+//! * A run has [`MAX_INTERRUPTS`] loop iterations and function calls, [`TIME_LIMIT`] and
+//!   [`MEMORY_BYTES`] of memory beside what it is given. The first bound is there so that results
+//!   do not depend on load; it is reached before the second one wherever a script does little in
+//!   each iteration. A script that catches the error of a bound with `pcall` fails all the same.
+//! * Each run has a table of globals of its own. All that runs share (libraries, methods of
+//!   strings) is read-only.
 //! * A state in which a run reached a bound is thrown away.
 
 use std::{
@@ -24,13 +26,14 @@ use super::{
     program::Program,
 };
 
-/// Loop iterations and function calls of one run. That many empty iterations take about 25 ms. The loops of published scripts
-/// are over the conditions and lists of their object; a list of an object of 3 MiB has 50,000 items of 60 bytes.
+/// Loop iterations and function calls of one run. That many empty iterations take about 25 ms. The
+/// loops of published scripts are over the conditions and lists of their object; a list of an
+/// object of 3 MiB has 50,000 items of 60 bytes.
 pub const MAX_INTERRUPTS: u32 = 500_000;
 /// The time of one run, as upstream.
 pub const TIME_LIMIT: Duration = Duration::from_secs(1);
-/// What the time between two interrupts counts at most, so that a pause of the process does not end a run. The longest calls of the
-/// libraries take about 150 ms.
+/// What the time between two interrupts counts at most, so that a pause of the process does not end
+/// a run. The longest calls of the libraries take about 150 ms.
 const MAX_STEP_TIME: Duration = Duration::from_millis(250);
 /// The memory that one run may take beside its input.
 pub const MEMORY_BYTES: usize = 16 << 20;
@@ -58,7 +61,8 @@ thread_local! {
     static SANDBOX: RefCell<Sandbox> = RefCell::new(Sandbox::default());
 }
 
-/// Runs a script in the states of this thread. `body` converts arguments, calls functions and reads results.
+/// Runs a script in the states of this thread. `body` converts arguments, calls functions and reads
+/// results.
 pub(super) fn run<T>(
     dialect: ScriptDialect,
     program: &Program,
@@ -75,7 +79,8 @@ pub(super) struct Sandbox {
     last_run: Option<Result<(), ScriptError>>,
 }
 
-/// How the last run of this thread ended: an error is the bound that it has reached. `None`: there was none since the last call.
+/// How the last run of this thread ended: an error is the bound that it has reached. `None`: there
+/// was none since the last call.
 pub fn take_last_run() -> Option<Result<(), ScriptError>> {
     SANDBOX.with_borrow_mut(|sandbox| sandbox.last_run.take())
 }
@@ -256,7 +261,8 @@ impl Run<'_> {
         self.limited(function, arguments)
     }
 
-    /// The limit is on the script's own memory: objects are converted outside of it, which is also faster.
+    /// The limit is on the script's own memory: objects are converted outside of it, which is also
+    /// faster.
     fn limited(
         &self,
         function: &Function,

@@ -63,8 +63,8 @@ fn pod_ready(object: Tree<'_>) -> Option<i64> {
     Some(i64::from(is_ready))
 }
 
-/// The ready replicas of a custom kind. Without a count they are zero if the status is one that counts replicas, as an empty one may
-/// be; of one that has conditions only, nothing is known.
+/// The ready replicas of a custom kind. Without a count they are zero if the status is one that
+/// counts replicas, as an empty one may be; of one that has conditions only, nothing is known.
 fn custom_ready(object: Tree<'_>, desired: Option<i64>) -> Option<i64> {
     let status = map(object, &["status"])?;
     let counted = READY

@@ -14,8 +14,9 @@ use crate::{Operation, Request, Response, health};
 
 /// The result that an answer holds.
 ///
-/// The answer may lack `apiVersion` and `kind`, as those of Karmada's server library do. In the proposal an answer is successful without
-/// saying so. If it does say so, it is read as a released one: Karmada's first servers answered an `ExploreReview` like that.
+/// The answer may lack `apiVersion` and `kind`, as those of Karmada's server library do. In the
+/// proposal an answer is successful without saying so. If it does say so, it is read as a released
+/// one: Karmada's first servers answered an `ExploreReview` like that.
 pub fn decode(
     dialect: Dialect,
     uid: &str,

@@ -3,7 +3,8 @@
 use super::{dialect::API_VERSION, patch::PatchFault};
 use crate::Operation;
 
-/// The longest body of an answer, in bytes: a patch that replaces the greatest object, in base64, fits.
+/// The longest body of an answer, in bytes: a patch that replaces the greatest object, in base64,
+/// fits.
 pub const MAX_ANSWER_BYTES: usize = 12 << 20;
 
 /// An answer that results in nothing.

@@ -1,7 +1,8 @@
 //! Configurations of webhooks, of both kinds, as one type.
 //!
-//! Reading is lenient, because an object may be older than the rules for it: [`validate`] says what is wrong, for the object's status, and
-//! a webhook that can never be called still answers for its kinds, with that problem.
+//! Reading is lenient, because an object may be older than the rules for it: [`validate`] says what
+//! is wrong, for the object's status, and a webhook that can never be called still answers for its
+//! kinds, with that problem.
 
 use std::time::Duration;
 
@@ -53,7 +54,8 @@ pub struct Webhook {
 /// What the failure of a webhook means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailurePolicy {
-    /// There is no result, and the webhook is asked again later. The released kind knows no other policy.
+    /// There is no result, and the webhook is asked again later. The released kind knows no other
+    /// policy.
     Fail,
     /// The next level answers.
     Ignore,
@@ -141,8 +143,8 @@ pub fn select<'w>(
         .min_by(|left, right| (&left.id, left.dialect).cmp(&(&right.id, right.dialect)))
 }
 
-/// The resource of an object where no cluster says it: that of a built-in kind, or else a guess as kubectl makes it. An object without a
-/// namespace counts as cluster-scoped.
+/// The resource of an object where no cluster says it: that of a built-in kind, or else a guess as
+/// kubectl makes it. An object without a namespace counts as cluster-scoped.
 pub fn guessed_resource(object: &Value) -> Resource {
     let kind = value::text(object, &["kind"]);
     let gvk = Gvk::from_api_version(value::text(object, &["apiVersion"]), kind);

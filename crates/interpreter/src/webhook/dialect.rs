@@ -12,7 +12,8 @@ pub const REVIEW_VERSION: &str = "v1alpha1";
 /// How a webhook is configured and spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
-    /// That of Karmada since v0.10: `ResourceInterpreterWebhookConfiguration` and `ResourceInterpreterContext`.
+    /// That of Karmada since v0.10: `ResourceInterpreterWebhookConfiguration` and
+    /// `ResourceInterpreterContext`.
     Released,
     /// That of the proposal: `ResourceExploringWebhookConfiguration` and `ExploreReview`.
     Proposal,
@@ -55,7 +56,8 @@ impl Dialect {
         }
     }
 
-    /// The member of a rule that lists what it applies to: kinds, or plural names as admission webhooks have them.
+    /// The member of a rule that lists what it applies to: kinds, or plural names as admission
+    /// webhooks have them.
     pub fn subjects_member(self) -> &'static str {
         match self {
             Self::Released => "kinds",
@@ -63,8 +65,8 @@ impl Dialect {
         }
     }
 
-    /// The name of an operation; `None` if webhooks of this dialect are never asked for it. Karmada declares `Prune` and refuses it in
-    /// configurations.
+    /// The name of an operation; `None` if webhooks of this dialect are never asked for it. Karmada
+    /// declares `Prune` and refuses it in configurations.
     pub fn operation_name(self, operation: Operation) -> Option<&'static str> {
         match (self, operation) {
             (Self::Released, Operation::Prune) => None,

@@ -178,7 +178,8 @@ pub(super) struct DependencyMembers {
     label_selector: Option<Value>,
 }
 
-/// A value that is an object as JSON. Serde alone reads a list as well, as the members in their order.
+/// A value that is an object as JSON. Serde alone reads a list as well, as the members in their
+/// order.
 #[derive(Serialize)]
 #[serde(transparent)]
 pub(super) struct JsonObject<T>(pub T);

@@ -13,7 +13,8 @@ use crate::value;
 
 /// The most operations of a patch, as many as a kube-apiserver accepts (`maxJSONPatchOperations`).
 pub const MAX_OPERATIONS: usize = 10_000;
-/// The most bytes that the operations of a patch add, copy and move in all. An object that may be indexed fits.
+/// The most bytes that the operations of a patch add, copy and move in all. An object that may be
+/// indexed fits.
 pub const MAX_ADDED_BYTES: usize = MAX_OBJECT_BYTES;
 /// How deep a value that a patch adds may lie; `serde_json` reads no deeper ones.
 pub const MAX_DEPTH: usize = 128;
@@ -80,7 +81,8 @@ pub enum PatchFault {
     OtherObject(&'static str),
 }
 
-/// The operations of an answer. Without a patch there are none; a patch needs its type, and a type its patch.
+/// The operations of an answer. Without a patch there are none; a patch needs its type, and a type
+/// its patch.
 pub(super) fn operations(
     patch: Option<&str>,
     patch_type: Option<&str>,
@@ -102,7 +104,8 @@ pub(super) fn operations(
     Ok(operations)
 }
 
-/// A copy of the object with the operations applied. The result is the same object: kind, namespace and name stay.
+/// A copy of the object with the operations applied. The result is the same object: kind, namespace
+/// and name stay.
 pub(super) fn patched(object: &Value, operations: &[PatchOperation]) -> Result<Value, PatchFault> {
     let mut copy = object.clone();
     let mut left = MAX_ADDED_BYTES;
@@ -166,7 +169,8 @@ fn apply(copy: &mut Value, operation: &PatchOperation, index: usize) -> Result<(
     })
 }
 
-/// The value that an operation puts somewhere. That of a move counts too, because each move may put it deeper.
+/// The value that an operation puts somewhere. That of a move counts too, because each move may put
+/// it deeper.
 fn added<'v>(copy: &'v Value, operation: &'v PatchOperation) -> Option<&'v Value> {
     match operation {
         PatchOperation::Add(add) => Some(&add.value),

@@ -29,9 +29,11 @@ pub enum EncodeError {
 
 /// The body of a request.
 ///
-/// Released: `replicas` is always present, 0 where no number is asked for; Karmada sends it so. Proposal: it is present when the operation
-/// is `ExploreReplicaRevising`, and items of `aggregatedStatus` have no `health`. The proposal's type has no `observedObject`, but an
-/// interpreter needs it to answer `ExploreRetaining` (Karmada's first interpreters read it), so it is sent in both dialects.
+/// Released: `replicas` is always present, 0 where no number is asked for; Karmada sends it so.
+/// Proposal: it is present when the operation is `ExploreReplicaRevising`, and items of
+/// `aggregatedStatus` have no `health`. The proposal's type has no `observedObject`, but an
+/// interpreter needs it to answer `ExploreRetaining` (Karmada's first interpreters read it), so it
+/// is sent in both dialects.
 pub fn encode(dialect: Dialect, uid: &str, request: &Request<'_>) -> Result<Vec<u8>, EncodeError> {
     let message = RequestMessage {
         api_version: API_VERSION,

@@ -15,10 +15,12 @@ use super::{
 };
 use crate::{Operation, Request, Response, request::AggregatedStatusItem};
 
-/// The longest body of a request, in bytes: a desired and an observed object of the greatest size fit.
+/// The longest body of a request, in bytes: a desired and an observed object of the greatest size
+/// fit.
 pub const MAX_REQUEST_BYTES: usize = 20 << 20;
 
-/// A received request, which is not checked yet beyond what its answer needs: see [`ReviewRequest::request`].
+/// A received request, which is not checked yet beyond what its answer needs: see
+/// [`ReviewRequest::request`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReviewRequest {
     /// How it was asked.
@@ -79,7 +81,8 @@ pub enum ReviewRequestError {
 }
 
 impl ReviewRequest {
-    /// Reads a body. The kind of the message is the dialect; without a kind, the operation's name tells it.
+    /// Reads a body. The kind of the message is the dialect; without a kind, the operation's name
+    /// tells it.
     pub fn decode(body: &[u8]) -> Result<Self, ReviewRequestError> {
         if body.len() > MAX_REQUEST_BYTES {
             return Err(ReviewRequestError::TooLarge(body.len()));
@@ -227,8 +230,9 @@ pub enum ReviewResponseError {
 }
 
 impl ReviewResponse {
-    /// The status of the HTTP response. Karmada's servers answer 200 in any case, with the failure in the body. The proposal's answers
-    /// have no member for a failure, so that its clients learn of it from the status.
+    /// The status of the HTTP response. Karmada's servers answer 200 in any case, with the failure
+    /// in the body. The proposal's answers have no member for a failure, so that its clients learn
+    /// of it from the status.
     pub fn http_status(&self, dialect: Dialect) -> u16 {
         match (self, dialect) {
             (Self::Failure { code, .. }, Dialect::Proposal) => (*code).clamp(400, 599),
@@ -250,8 +254,8 @@ impl ReviewResponse {
         })?)
     }
 
-    /// The body of the answer to a body that is no request: a failure that names no kind, because the dialect is not known. `uid` is
-    /// empty if the body has none.
+    /// The body of the answer to a body that is no request: a failure that names no kind, because
+    /// the dialect is not known. `uid` is empty if the body has none.
     pub fn encode_refusal(
         uid: &str,
         code: u16,

@@ -12,15 +12,15 @@
 //! With more flows than permits, most of those that wait have none. In the order of arrival, each
 //! would wait for everything that flows with long queues asked for before it. Instead there are
 //! rounds, in each of which a flow has a turn of up to [`TURN`] requests. Flows with short queues
-//! come first in their round. A flow that begins to wait, and has not begun its turn, belongs to the
-//! next round, so that a round ends however many flows arrive.
+//! come first in their round. A flow that begins to wait, and has not begun its turn, belongs to
+//! the next round, so that a round ends however many flows arrive.
 //!
 //! Guarantees:
 //! - the permits taken never exceed those that exist;
 //! - of the flows that wait, the one with the fewest permits gets the next one; equals take turns;
 //! - no flow waits while the rule gives it a permit;
-//! - a full queue refuses no flow that has fewer requests in it than another one: the last request of
-//!   the flow with the most gives way.
+//! - a full queue refuses no flow that has fewer requests in it than another one: the last request
+//!   of the flow with the most gives way.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -49,8 +49,8 @@ pub struct FairQueue<F> {
 /// Names a request that waits. Numbers grow in the order of arrival.
 pub type RequestNumber = u64;
 
-/// The permits of a flow, and its requests that wait, in the order of arrival. A flow that has neither
-/// is kept while its turn in the round counts.
+/// The permits of a flow, and its requests that wait, in the order of arrival. A flow that has
+/// neither is kept while its turn in the round counts.
 #[derive(Debug, Default)]
 struct Flow {
     held: usize,

@@ -20,8 +20,8 @@ pub struct MemoryLimits {
     pub answer: usize,
     /// What is read of an error response; the rest is left unread.
     pub refusal: usize,
-    /// What all reservations of up to [`SMALL`] may hold besides, so that they do not wait for large
-    /// ones.
+    /// What all reservations of up to [`SMALL`] may hold besides, so that they do not wait for
+    /// large ones.
     pub small: usize,
     /// What all reservations of one request may hold together, where that is more than one body.
     pub request: usize,

@@ -2,14 +2,15 @@
 //!
 //! The order is that of self-clocked fair queueing (S. J. Golestani, INFOCOM 1994): the tag of a
 //! demand is its bytes in steps, after the tag of its share's previous one or after the clock,
-//! whichever is later; the lowest tag is next. The clock is the tag of the last one that was served,
-//! but no later than any that waits. So a user who wants little goes before the second demand of one
-//! who wants much, and each demand is served in the end.
+//! whichever is later; the lowest tag is next. The clock is the tag of the last one that was
+//! served, but no later than any that waits. So a user who wants little goes before the second
+//! demand of one who wants much, and each demand is served in the end.
 //!
 //! Guarantees:
 //! - no more is granted than is free;
-//! - each part of the budget goes to the demand with the lowest tag of those that may have it, even if
-//!   that has to wait until enough is free, so that small demands do not pass large ones for ever;
+//! - each part of the budget goes to the demand with the lowest tag of those that may have it, even
+//!   if that has to wait until enough is free, so that small demands do not pass large ones for
+//!   ever;
 //! - what can be granted is granted.
 
 use std::collections::{BTreeSet, HashMap};
@@ -172,8 +173,8 @@ impl MemoryQueue {
         Some((number, granted))
     }
 
-    /// Removes a demand that waits no longer, and what it counts for in the tag of its share. Returns
-    /// whether it was waiting; others may get something then.
+    /// Removes a demand that waits no longer, and what it counts for in the tag of its share.
+    /// Returns whether it was waiting; others may get something then.
     pub(super) fn abandon(&mut self, last: &mut Tag, number: DemandNumber) -> bool {
         let Some((_, demand)) = self.remove(number) else {
             return false;

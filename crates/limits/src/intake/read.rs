@@ -29,8 +29,8 @@ impl Intake {
     }
 
     /// Like [`read`](Self::read), for a body that is probably about as long as the previous one of
-    /// its sender, which had `previous` bytes. Its buffer need not grow, which copies it and takes up to
-    /// three times its memory.
+    /// its sender, which had `previous` bytes. Its buffer need not grow, which copies it and takes
+    /// up to three times its memory.
     pub async fn read_like<B>(
         &self,
         body: B,

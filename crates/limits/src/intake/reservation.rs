@@ -24,8 +24,8 @@ use super::{
 pub(super) const UNCOUNTED: usize = 16 << 10;
 /// A body that holds memory others wait for has to bring [`PACE`] bytes in this time.
 pub const PACE_WINDOW: Duration = Duration::from_secs(5);
-/// How long a request waits until its user's other requests return memory: as long as it waits for a
-/// place among the requests in flight.
+/// How long a request waits until its user's other requests return memory: as long as it waits for
+/// a place among the requests in flight.
 const SHARE_PATIENCE: Duration = Duration::from_secs(15);
 /// 256 KiB a second: the largest body takes two minutes.
 pub const PACE: usize = 1280 << 10;
@@ -207,10 +207,10 @@ impl MemoryReservation {
         Ok(())
     }
 
-    /// Bytes of the share. A request waits until its user's other requests return theirs. If it holds
-    /// a part itself, it may get the reserve meanwhile, so that requests of one user do not wait for
-    /// each other; otherwise the reserve is for those whose share has room. What is no request is
-    /// refused at once.
+    /// Bytes of the share. A request waits until its user's other requests return theirs. If it
+    /// holds a part itself, it may get the reserve meanwhile, so that requests of one user do not
+    /// wait for each other; otherwise the reserve is for those whose share has room. What is no
+    /// request is refused at once.
     async fn claim_of_share(&mut self, bytes: usize) -> Result<Claim, IntakeError> {
         let (share, budget) = (
             Arc::clone(&self.intake.share),

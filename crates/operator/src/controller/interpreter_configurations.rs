@@ -1,5 +1,5 @@
-//! Follows the objects that say how others are interpreted: customizations, webhook configurations and the `ConfigMap` of an Argo CD. Makes
-//! rules of them, and tells their authors what is wrong.
+//! Follows the objects that say how others are interpreted: customizations, webhook configurations
+//! and the `ConfigMap` of an Argo CD. Makes rules of them, and tells their authors what is wrong.
 //!
 //! ```text
 //!  reflector (one for each kind) ──> inputs ──> publisher ──rules──> plan, query API

@@ -1,5 +1,5 @@
-//! Reports why `ResourceRegistry` objects cannot be listed or watched: in the log, on `/readyz` and to
-//! users of the query API. Without the reason an answer would say that there is no registry.
+//! Reports why `ResourceRegistry` objects cannot be listed or watched: in the log, on `/readyz` and
+//! to users of the query API. Without the reason an answer would say that there is no registry.
 
 use std::time::Duration;
 

@@ -159,7 +159,8 @@ impl Reconciler {
         let (leaving, live): (Vec<_>, Vec<_>) = registries
             .iter()
             .partition(|registry| registry.metadata.deletion_timestamp.is_some());
-        // The leader records the location of a new registry; before that no replica may write to it.
+        // The leader records the location of a new registry; before that no replica may write to
+        // it.
         let recorded = live
             .into_iter()
             .filter(|registry| is_leader || registry.status.is_some());

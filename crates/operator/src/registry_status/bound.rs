@@ -1,6 +1,6 @@
 //! Bounds the clusters of a status, and the kinds of each: etcd takes requests of 1.5 MiB, each
-//! write is sent to everything that follows the registry, and `kubectl describe` prints the clusters
-//! before the conditions.
+//! write is sent to everything that follows the registry, and `kubectl describe` prints the
+//! clusters before the conditions.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,8 +10,9 @@ use super::clusters::kind_reason;
 
 /// The most clusters of a status. Of more of them it lists those that need attention.
 const MAX_CLUSTERS: usize = 2_000;
-/// The most kinds of a cluster. Of more of them it lists the first with each reason: a cluster where
-/// everything fails has usually one reason, and `kubectl describe` takes four lines for a kind.
+/// The most kinds of a cluster. Of more of them it lists the first with each reason: a cluster
+/// where everything fails has usually one reason, and `kubectl describe` takes four lines for a
+/// kind.
 const MAX_KINDS: usize = 3;
 /// The most bytes of these clusters as JSON: messages of members can be long.
 const MAX_BYTES: usize = 800_000;

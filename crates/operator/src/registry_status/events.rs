@@ -1,7 +1,7 @@
 //! Which changes of a status are Events of the registry.
 //!
-//! An Event is for people: clusters that fail together are one Event, and one reason is reported at most once a
-//! minute. The recorder of kube counts repetitions within six minutes as one series.
+//! An Event is for people: clusters that fail together are one Event, and one reason is reported at
+//! most once a minute. The recorder of kube counts repetitions within six minutes as one series.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 
 use crate::plan::StreamPlan;
 
-/// A hash of the selectable fields of a kind's definition and of the rules that say what its objects
-/// mean: what documents of one index, of objects in one version, can differ in.
+/// A hash of the selectable fields of a kind's definition and of the rules that say what its
+/// objects mean: what documents of one index, of objects in one version, can differ in.
 pub(super) fn rules_hash(plan: &StreamPlan, rules: Option<&KindRules>) -> Option<Arc<str>> {
     if plan.fields.is_empty() && rules.is_none() {
         return None;
@@ -30,8 +30,9 @@ fn rules_identity(plan: &StreamPlan, rules: Option<&KindRules>) -> Value {
 /// A hash of everything that decides which objects a stream stores, how they are found and what
 /// they are said to mean. It does not depend on which registry asked for them.
 ///
-/// The address of the API server is a part of it: behind another one may be a copy of the cluster, with the same UID
-/// and a history that went its own way, whose versions say nothing about what is stored.
+/// The address of the API server is a part of it: behind another one may be a copy of the cluster,
+/// with the same UID and a history that went its own way, whose versions say nothing about what is
+/// stored.
 pub(super) fn plan_hash(unit: &Unit, plan: &StreamPlan, address: Option<&str>) -> String {
     let status = match &plan.rules {
         Some(rules) if rules.know_of_status() => WITH_STATUS,

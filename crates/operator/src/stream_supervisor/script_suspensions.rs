@@ -1,7 +1,8 @@
 //! Scripts that are not run for a while, because too many of their runs reach a limit.
 //!
-//! A suspension is a change of the rules of one stream: its objects are listed and written again without the script, and again when the
-//! suspension ends. So a document always has what the rules in use say of its object.
+//! A suspension is a change of the rules of one stream: its objects are listed and written again
+//! without the script, and again when the suspension ends. So a document always has what the rules
+//! in use say of its object.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,7 +17,8 @@ use crate::plan::{Plan, StreamKey};
 
 /// How long a script is suspended first; each time again twice as long.
 const MIN_PAUSE: Duration = Duration::from_mins(1);
-/// The longest suspension. A script that has worked for this long since its last one starts with the first again.
+/// The longest suspension. A script that has worked for this long since its last one starts with
+/// the first again.
 const MAX_PAUSE: Duration = Duration::from_hours(1);
 
 /// The suspensions of all streams, with those that have ended a short time ago.

@@ -1,4 +1,5 @@
-//! Requests across kinds: for objects of every kind, for the relations of one object, for one object of all clusters, and for images.
+//! Requests across kinds: for objects of every kind, for the relations of one object, for one
+//! object of all clusters, and for images.
 
 use std::num::NonZeroUsize;
 
@@ -136,7 +137,8 @@ fn one_object(
     Ok(list)
 }
 
-/// Reads the parameters that select objects, and refuses those of orders, owners, stores and watches, and of further pages unless the result has pages.
+/// Reads the parameters that select objects, and refuses those of orders, owners, stores and
+/// watches, and of further pages unless the result has pages.
 pub(super) fn selection(
     mut list: ListRequest,
     parameters: &[QueryParameter<'_>],

@@ -52,11 +52,13 @@ pub struct ListRequest {
     pub options: SearchOptions,
     /// Where a list or watch starts, and how a watch runs.
     pub watch_options: WatchOptions,
-    /// Whether objects have the fleet's resource version in place of their member's: below `proxying/`.
+    /// Whether objects have the fleet's resource version in place of their member's: below
+    /// `proxying/`.
     pub rewrites_version: bool,
     /// The text of the search over all kinds that it is a part of.
     pub search: Option<String>,
-    /// Whether it is a part of a search of several kinds. Its version and namespaces were not chosen for this kind, so there are no warnings about them.
+    /// Whether it is a part of a search of several kinds. Its version and namespaces were not
+    /// chosen for this kind, so there are no warnings about them.
     pub is_across_kinds: bool,
     /// Unknown parameters.
     pub ignored: Vec<String>,

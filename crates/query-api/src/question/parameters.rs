@@ -9,5 +9,6 @@ pub(super) const WITHOUT_EFFECT: [&str; 5] = [
     "timeoutSeconds",
     "allowWatchBookmarks",
 ];
-/// Parameters that are not supported yet. An empty value means that the parameter is not given, as in Kubernetes.
+/// Parameters that are not supported yet. An empty value means that the parameter is not given, as
+/// in Kubernetes.
 pub(super) const UNSUPPORTED: [&str; 1] = ["shardSelector"];

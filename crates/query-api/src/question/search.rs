@@ -31,7 +31,8 @@ pub struct SearchRequest {
     pub text: String,
     /// What it asks for.
     pub search: Search,
-    /// Selectors of all kinds that parameters name beside the text, and the text in its canonical form. It names no resource.
+    /// Selectors of all kinds that parameters name beside the text, and the text in its canonical
+    /// form. It names no resource.
     pub list: ListRequest,
     /// By what all found objects are counted.
     pub facets: Vec<Facet>,

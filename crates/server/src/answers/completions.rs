@@ -26,7 +26,8 @@ pub(crate) async fn complete_search(
     representation: Representation,
 ) -> Result<Reply, ApiError> {
     let _reservation = reserve_selection(answers, caller, &request.others.list)?;
-    // Clusters that the caller may not see are not found; a name that is being written is no reason for a refusal.
+    // Clusters that the caller may not see are not found; a name that is being written is no reason
+    // for a refusal.
     let kinds = across_kinds(answers, caller, catalog, &[]).await?;
     let (found, warnings) = completions::completions(&kinds, request, |bytes| {
         answers.limits.reserve_query(caller, bytes)

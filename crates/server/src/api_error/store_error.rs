@@ -18,7 +18,8 @@ fn kind_of(reason: &str) -> String {
     }
 }
 
-/// Users do not get addresses or OpenSearch's messages, which name indices of clusters that the user may not see: these are only logged.
+/// Users do not get addresses or OpenSearch's messages, which name indices of clusters that the
+/// user may not see: these are only logged.
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         if !matches!(

@@ -81,7 +81,8 @@ impl Authorizer {
         }
     }
 
-    /// Whether a change of objects or a connection to one is likely to be permitted. Who decides when it is requested is the member that has the object.
+    /// Whether a change of objects or a connection to one is likely to be permitted. Who decides
+    /// when it is requested is the member that has the object.
     ///
     /// Where the members authorize, one of `clusters` that permits it is enough.
     pub async fn forecast(

@@ -256,7 +256,8 @@ impl RegisteredResource {
         }
     }
 
-    /// Whether some store has an interpreted field for it. Its path is not that of a value in the objects.
+    /// Whether some store has an interpreted field for it. Its path is not that of a value in the
+    /// objects.
     pub fn is_interpreted(&self, path: &str) -> bool {
         self.by_store
             .values()

@@ -1,7 +1,7 @@
 //! Compression of large responses for clients that accept it, as in Kubernetes' API server.
 //!
-//! Streams whose pieces must not wait for one another, such as events and logs, stay as they are: only responses marked
-//! [`Compressible`] are compressed.
+//! Streams whose pieces must not wait for one another, such as events and logs, stay as they are:
+//! only responses marked [`Compressible`] are compressed.
 
 use axum::http::Response;
 use http_body::Body;
@@ -15,8 +15,8 @@ use crate::answers::response::Compressible;
 /// Compressing smaller responses costs more time than it saves. The API server's limit.
 const SMALLEST: u64 = 128 * 1024;
 
-/// Compresses responses that are marked and large or of unknown size. The fastest level takes a tenth of the time of the default one, and
-/// compresses similar objects almost as well.
+/// Compresses responses that are marked and large or of unknown size. The fastest level takes a
+/// tenth of the time of the default one, and compresses similar objects almost as well.
 pub fn layer() -> CompressionLayer<IfLarge> {
     CompressionLayer::new()
         .gzip(true)

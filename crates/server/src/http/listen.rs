@@ -111,8 +111,8 @@ impl Listener {
             .await;
     }
 
-    /// As [`Self::serve`], but on a thread of its own, so that it answers when all other threads are
-    /// busy. Returns what waits for its end.
+    /// As [`Self::serve`], but on a thread of its own, so that it answers when all other threads
+    /// are busy. Returns what waits for its end.
     pub fn serve_apart(
         self,
         name: &str,

@@ -1,8 +1,8 @@
 //! The span of a request to the query API.
 //!
-//! It ends with the last byte of the response, or with the head of one that has no end of its own, such
-//! as a watch. It begins once the caller is authenticated, with the time of arrival: the trace that a
-//! request names counts only then.
+//! It ends with the last byte of the response, or with the head of one that has no end of its own,
+//! such as a watch. It begins once the caller is authenticated, with the time of arrival: the trace
+//! that a request names counts only then.
 
 use std::{borrow::Cow, time::SystemTime};
 

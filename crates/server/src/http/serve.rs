@@ -58,7 +58,8 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8443";
 /// The flags of the query API.
 #[derive(Args, Clone, Debug)]
 pub struct ServerArgs {
-    /// Where the query API is served (port 0: a free port): a loopback address, unless it is served over TLS.
+    /// Where the query API is served (port 0: a free port): a loopback address, unless it is served
+    /// over TLS.
     #[arg(long, env = "FLEETDEX_API_ADDRESS", default_value = DEFAULT_ADDRESS)]
     pub api_address: SocketAddr,
 
@@ -99,8 +100,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the port, then writes the token file, so that the server is reachable once the file exists. `serves_others`: clients outside this machine are
-    /// served, too.
+    /// Opens the port, then writes the token file, so that the server is reachable once the file
+    /// exists. `serves_others`: clients outside this machine are served, too.
     pub async fn bind(args: &ServerArgs, serves_others: bool) -> Result<Self, ServerError> {
         if !serves_others && !args.api_address.ip().to_canonical().is_loopback() {
             return Err(ServerError::NotLoopback(args.api_address));
@@ -132,7 +133,8 @@ impl Server {
         Self { registries, ..self }
     }
 
-    /// The path of a link to the web page that signs its first user in as the holder of the token file.
+    /// The path of a link to the web page that signs its first user in as the holder of the token
+    /// file.
     pub fn page_link(&self) -> Option<String> {
         let code = self
             .links
@@ -145,8 +147,9 @@ impl Server {
         self.listener.address()
     }
 
-    /// Serves until cancelled, then removes the token file. Without `secure_serving` only the holder of the token is served; with it, that
-    /// caller still is, over plain HTTP from this machine.
+    /// Serves until cancelled, then removes the token file. Without `secure_serving` only the
+    /// holder of the token is served; with it, that caller still is, over plain HTTP from this
+    /// machine.
     pub async fn run(
         self,
         catalog: watch::Receiver<Arc<Catalog>>,

@@ -1,5 +1,5 @@
-//! Response bodies that are made within something: while a guard such as a permit is held, in memory
-//! of a request, in a span.
+//! Response bodies that are made within something: while a guard such as a permit is held, in
+//! memory of a request, in a span.
 
 use std::{
     pin::Pin,

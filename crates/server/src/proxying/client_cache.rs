@@ -1,4 +1,5 @@
-//! A cache of clients that impersonate the caller at a member: a session of kubectl is many small requests.
+//! A cache of clients that impersonate the caller at a member: a session of kubectl is many small
+//! requests.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -13,13 +14,16 @@ use tokio::time::Instant;
 
 use crate::auth::caller::Caller;
 
-/// Clients at a time. Each holds few idle connections (about 50 kB with TLS) for a session of one person with one cluster.
+/// Clients at a time. Each holds few idle connections (about 50 kB with TLS) for a session of one
+/// person with one cluster.
 const MAX_CLIENTS: usize = 256;
-/// A client keeps the credentials that it was made with: rotated ones take effect after this at the latest.
+/// A client keeps the credentials that it was made with: rotated ones take effect after this at the
+/// latest.
 const LIFETIME: Duration = Duration::from_mins(5);
 /// Groups that a member adds by itself, and that cannot be impersonated.
 const IMPLIED_GROUPS: [&str; 2] = ["system:authenticated", "system:unauthenticated"];
-/// The prefix of extra keys by which the control plane describes credentials. They grant no rights, and members rarely allow impersonating them.
+/// The prefix of extra keys by which the control plane describes credentials. They grant no rights,
+/// and members rarely allow impersonating them.
 const CREDENTIAL_EXTRA: &str = "authentication.kubernetes.io/";
 
 /// Clients by member and impersonated user.
@@ -31,7 +35,8 @@ pub struct ClientCache {
 struct CachedClient {
     cluster: ClusterName,
     who: Impersonation,
-    /// The member's connection at that time. If it is another one now, or none, the client is dropped.
+    /// The member's connection at that time. If it is another one now, or none, the client is
+    /// dropped.
     connection: Option<u64>,
     client: Client,
     created: Instant,
@@ -52,7 +57,8 @@ impl ClientCache {
         self.clusters.states()
     }
 
-    /// A client for `cluster` that impersonates `who`. Making one reads credentials, which takes at most the timeout of a small request.
+    /// A client for `cluster` that impersonates `who`. Making one reads credentials, which takes at
+    /// most the timeout of a small request.
     pub async fn get(
         &self,
         cluster: &ClusterName,
@@ -130,10 +136,11 @@ impl fmt::Debug for ClientCache {
     }
 }
 
-/// The user that is impersonated for a caller. `fleetdex local` does not impersonate: the user of the kubeconfig has started it.
+/// The user that is impersonated for a caller. `fleetdex local` does not impersonate: the user of
+/// the kubeconfig has started it.
 ///
-/// The UID is not sent: it is one of the control plane, and a member's own user of that name has another. Groups and extra keys that could
-/// restrict the caller at the member are always sent.
+/// The UID is not sent: it is one of the control plane, and a member's own user of that name has
+/// another. Groups and extra keys that could restrict the caller at the member are always sent.
 pub fn impersonation(caller: &Caller, is_local: bool) -> Impersonation {
     if is_local && caller.is_local() {
         return Impersonation::default();

@@ -23,7 +23,8 @@ impl ProxyContext<'_> {
         self.members
     }
 
-    /// The catalog that the caller may see, of the named clusters or of all. What the caller may do there, the members decide.
+    /// The catalog that the caller may see, of the named clusters or of all. What the caller may do
+    /// there, the members decide.
     pub(super) async fn visible_catalog(
         &self,
         named: &[ClusterName],

@@ -1,7 +1,8 @@
 //! Non-resource requests: discovery, the version, `OpenAPI`.
 //!
-//! Discovery lists the registered resources. `OpenAPI` documents come from a member that serves the group, impersonating the caller, and are
-//! cached for a minute: `kubectl explain` and the validation of `kubectl apply` read the same ones again and again.
+//! Discovery lists the registered resources. `OpenAPI` documents come from a member that serves the
+//! group, impersonating the caller, and are cached for a minute: `kubectl explain` and the
+//! validation of `kubectl apply` read the same ones again and again.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -1,11 +1,13 @@
-//! The headers that pass between a client and a member: those that are known to be harmless, and no others.
+//! The headers that pass between a client and a member: those that are known to be harmless, and no
+//! others.
 //!
-//! The impersonating client sets the user; no header that the caller sends may set it. A WebSocket can carry a
-//! token as a sub-protocol, which is therefore removed.
+//! The impersonating client sets the user; no header that the caller sends may set it. A WebSocket
+//! can carry a token as a sub-protocol, which is therefore removed.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// Headers of a request that a member gets. `Accept` depends on whether the response is parsed here.
+/// Headers of a request that a member gets. `Accept` depends on whether the response is parsed
+/// here.
 const TO_MEMBER: [HeaderName; 1] = [header::CONTENT_TYPE];
 /// Headers of an upgrade request that a member gets in addition.
 const TO_MEMBER_OF_UPGRADE: [HeaderName; 5] = [

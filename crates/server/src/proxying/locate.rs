@@ -33,7 +33,8 @@ pub fn registered<'c>(catalog: &'c Catalog, info: &ResourceInfo) -> Option<&'c R
     catalog.find(&ResourceName::new(&info.group, &info.plural))
 }
 
-/// The objects of the requested name that the caller may see, one for each cluster, in the chosen clusters or in all.
+/// The objects of the requested name that the caller may see, one for each cluster, in the chosen
+/// clusters or in all.
 pub(super) async fn locate(
     context: &ProxyContext<'_>,
     info: &ResourceInfo,
@@ -51,7 +52,8 @@ pub(super) async fn locate(
     Ok(found)
 }
 
-/// One query plan for each store that may have the requested object, restricted to what the caller may see.
+/// One query plan for each store that may have the requested object, restricted to what the caller
+/// may see.
 pub(super) async fn plans(
     context: &ProxyContext<'_>,
     info: &ResourceInfo,

@@ -22,7 +22,8 @@ const OF_LISTS: [&str; 11] = [
     "onlyMetadata",
     "withRemainingCount",
 ];
-/// Splits the query into the clusters that the request names and the query for the member. `cluster` is the one that the path names.
+/// Splits the query into the clusters that the request names and the query for the member.
+/// `cluster` is the one that the path names.
 pub(super) fn split(
     cluster: Option<ClusterName>,
     info: &ResourceInfo,
@@ -52,7 +53,8 @@ pub(super) fn split(
                 }
             }
             "resourceVersion" | "resourceVersionMatch" if info.verb == Verb::Get => {
-                // The member itself is read, so that the result is never older than what the caller has read before.
+                // The member itself is read, so that the result is never older than what the caller
+                // has read before.
             }
             list if OF_LISTS.contains(&list) => {
                 return Err(ApiError::bad_request(format!(

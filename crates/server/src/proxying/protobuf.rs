@@ -1,9 +1,11 @@
 //! Kubernetes objects in protobuf, as typed Go clients send them.
 //!
-//! The envelope is `k8s\0` and a `runtime.Unknown`, whose field 2 is the object. The first field of every object of Kubernetes is its `ObjectMeta`, so that
-//! its version and its annotations can be read and replaced without a schema. Everything else stays byte by byte as it is.
+//! The envelope is `k8s\0` and a `runtime.Unknown`, whose field 2 is the object. The first field of
+//! every object of Kubernetes is its `ObjectMeta`, so that its version and its annotations can be
+//! read and replaced without a schema. Everything else stays byte by byte as it is.
 //!
-//! Source of the numbers: `generated.proto` of <https://pkg.go.dev/k8s.io/apimachinery/pkg/apis/meta/v1> and
+//! Source of the numbers: `generated.proto` of
+//! <https://pkg.go.dev/k8s.io/apimachinery/pkg/apis/meta/v1> and
 //! <https://pkg.go.dev/k8s.io/apimachinery/pkg/runtime>
 
 use std::collections::BTreeMap;
@@ -86,7 +88,8 @@ pub fn metadata(body: &[u8]) -> Result<VersionMetadata, MalformedProtobuf> {
     Ok(found)
 }
 
-/// The object without our annotations, and with `version` as its resource version, if that is given.
+/// The object without our annotations, and with `version` as its resource version, if that is
+/// given.
 pub fn returned(body: &[u8], version: Option<&str>) -> Result<Vec<u8>, MalformedProtobuf> {
     let with_version = |metadata: &[u8]| {
         let mut out = Vec::with_capacity(metadata.len());
@@ -127,8 +130,8 @@ pub fn with_precondition(body: &[u8], version: &str) -> Result<Vec<u8>, Malforme
     })
 }
 
-/// The texts of a message in the object of an envelope, by their field numbers; `path`: the numbers of the fields that lead to the message. `None` if it
-/// is not there.
+/// The texts of a message in the object of an envelope, by their field numbers; `path`: the numbers
+/// of the fields that lead to the message. `None` if it is not there.
 pub fn texts(
     body: &[u8],
     path: &[u64],
@@ -177,7 +180,8 @@ fn replaced(
     Ok(out)
 }
 
-/// The value of a field, if it is there. A repeated field is refused, as decoders merge the values or take the last one.
+/// The value of a field, if it is there. A repeated field is refused, as decoders merge the values
+/// or take the last one.
 fn inner(message: &[u8], number: u64) -> Result<Option<&[u8]>, MalformedProtobuf> {
     let mut values = fields(message)?
         .into_iter()

@@ -1,4 +1,5 @@
-//! Upgraded connections: `exec`, `attach` and `port-forward` by WebSocket or SPDY, forwarded byte by byte.
+//! Upgraded connections: `exec`, `attach` and `port-forward` by WebSocket or SPDY, forwarded byte
+//! by byte.
 
 use std::{fmt, time::Duration};
 
@@ -35,7 +36,8 @@ impl Tunnels {
         }
     }
 
-    /// Joins the two connections once both are upgraded, until either side ends, nothing is sent for [`IDLE`], or the server stops.
+    /// Joins the two connections once both are upgraded, until either side ends, nothing is sent
+    /// for [`IDLE`], or the server stops.
     pub fn join(&self, client: OnUpgrade, member: OnUpgrade, share: UserPermit) {
         let cancel = self.cancel.clone();
         self.tasks.spawn(async move {

@@ -25,7 +25,8 @@ use crate::{
 /// How long the stores may take for all groups: some dozen pages for the largest result.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Refuses keys of which an object has several values, in several spellings: in groups that have each object once, it would be counted under an accidental one.
+/// Refuses keys of which an object has several values, in several spellings: in groups that have
+/// each object once, it would be counted under an accidental one.
 pub fn check_keys(
     registered: Option<&RegisteredResource>,
     request: &AggregateRequest,

@@ -1,7 +1,8 @@
 //! Completions of a search that is being written.
 //!
-//! Guarantee: what is offered of the fleet are clusters that the caller may see, kinds that the caller may list, and values of objects that the caller may
-//! list. Nothing in them depends on other objects.
+//! Guarantee: what is offered of the fleet are clusters that the caller may see, kinds that the
+//! caller may list, and values of objects that the caller may list. Nothing in them depends on
+//! other objects.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -39,8 +39,8 @@ impl CountedBytes {
         }
     }
 
-    /// Reserves what it takes to make more bytes: them, and what they are made of, as far as that is
-    /// not reserved otherwise.
+    /// Reserves what it takes to make more bytes: them, and what they are made of, as far as that
+    /// is not reserved otherwise.
     pub(crate) async fn make_room(&mut self, more: usize) -> Result<(), ApiError> {
         let needed = self.bytes.len() + more;
         if needed <= UNCOUNTED {

@@ -1,4 +1,5 @@
-//! Explanations of queries: the OpenSearch requests, what the caller may see, and an estimate of the cost.
+//! Explanations of queries: the OpenSearch requests, what the caller may see, and an estimate of
+//! the cost.
 //!
 //! Owners are looked up even so, because the OpenSearch requests name them.
 

@@ -1,7 +1,8 @@
 //! How the fleet is read: its clusters, and the statuses of its registries.
 //!
-//! Guarantee: the report names only clusters that the caller may see. What is in the status of a registry, such as addresses of stores and the kinds that a
-//! member refuses, is in the report only of those who may list registries.
+//! Guarantee: the report names only clusters that the caller may see. What is in the status of a
+//! registry, such as addresses of stores and the kinds that a member refuses, is in the report only
+//! of those who may list registries.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -56,7 +57,8 @@ impl fmt::Debug for Registries {
     }
 }
 
-/// What a caller needs to see the registries: the right that `kubectl get resourceregistries` needs.
+/// What a caller needs to see the registries: the right that `kubectl get resourceregistries`
+/// needs.
 pub fn registries_access() -> Attributes {
     let registries = ResourceName::new(GROUPS[1], "resourceregistries");
     Attributes::of_objects("list", &registries, VERSION, None, None)

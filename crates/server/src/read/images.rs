@@ -57,7 +57,8 @@ pub struct ImageCounts {
     is_cut: bool,
 }
 
-/// Counts the images of all Pods of a query, the most frequent first, and warnings about what is missing.
+/// Counts the images of all Pods of a query, the most frequent first, and warnings about what is
+/// missing.
 pub async fn count(plan: QueryPlan) -> Result<(ImageCounts, Vec<String>), ApiError> {
     if plan.is_empty {
         return Ok((ImageCounts::default(), Vec::new()));
@@ -100,7 +101,8 @@ fn images(hit: &Hit) -> BTreeSet<String> {
         .collect()
 }
 
-/// The terms of the images that a field selector asks for; `None`: of any. Other containers of the same Pods have other images.
+/// The terms of the images that a field selector asks for; `None`: of any. Other containers of the
+/// same Pods have other images.
 fn wanted_terms(fields: &FieldSelector) -> Option<BTreeSet<String>> {
     let mut requirements = fields.requirements();
     requirements.find_map(|requirement| match &requirement.test {

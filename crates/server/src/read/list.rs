@@ -1,9 +1,11 @@
-//! Responses to lists: stored objects, spliced as they are into `<Kind>List`, or encoded in another [representation](crate::render::representation).
+//! Responses to lists: stored objects, spliced as they are into `<Kind>List`, or encoded in another
+//! [representation](crate::render::representation).
 //!
-//! With a limit the response is one page and a continue token. Without one it is the whole list: pages are read from the store
-//! one after another, as fast as the client takes them, so that one request never holds more than one page of
-//! [`PAGE`](super::query_plan::PAGE) objects. An error of the first page is a `Status`; one of a later page comes too late for
-//! that and cuts the connection, which every HTTP client notices.
+//! With a limit the response is one page and a continue token. Without one it is the whole list:
+//! pages are read from the store one after another, as fast as the client takes them, so that one
+//! request never holds more than one page of [`PAGE`](super::query_plan::PAGE) objects. An error of
+//! the first page is a `Status`; one of a later page comes too late for that and cuts the
+//! connection, which every HTTP client notices.
 
 use axum::{body::Body, http::HeaderValue};
 use bytes::Bytes;
@@ -39,8 +41,8 @@ use crate::{
     },
 };
 
-/// Bytes of objects in a response that is buffered whole, so that it can have an `ETag`. The bound keeps hashing below about half a
-/// millisecond for requests that are never repeated.
+/// Bytes of objects in a response that is buffered whole, so that it can have an `ETag`. The bound
+/// keeps hashing below about half a millisecond for requests that are never repeated.
 const TAGGED_BYTES: usize = SMALL_PAGE_BYTES;
 /// Room for the last object of a piece.
 const USUAL_OBJECT_BYTES: usize = 16 * 1024;
@@ -58,7 +60,8 @@ pub struct ListResponse {
     pub tag: Option<HeaderValue>,
 }
 
-/// Reads the first page and makes the response. `plan` was made from `catalog`. The continue token is bound to `caller`.
+/// Reads the first page and makes the response. `plan` was made from `catalog`. The continue token
+/// is bound to `caller`.
 pub async fn respond(
     catalog: &PlannedCatalog,
     plan: QueryPlan,

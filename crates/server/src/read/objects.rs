@@ -65,8 +65,8 @@ pub async fn search(
     Ok((FoundSummaries { objects, metadata }, warnings))
 }
 
-/// How many more objects a request selects than a result shows. `None` if they have become fewer since, or cannot be counted: the result is valid
-/// without the number.
+/// How many more objects a request selects than a result shows. `None` if they have become fewer
+/// since, or cannot be counted: the result is valid without the number.
 async fn remaining(kinds: &AcrossKinds<'_>, request: &ObjectsRequest, shown: usize) -> Option<u64> {
     let counted = kinds.count_objects(&request.kinds, &request.list).await;
     let all = counted

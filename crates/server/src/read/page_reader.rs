@@ -110,8 +110,8 @@ impl PageReader {
         }
     }
 
-    /// Reads the next page, if there is one, and room for it. What fails is tried again when the page
-    /// is needed.
+    /// Reads the next page, if there is one, and room for it. What fails is tried again when the
+    /// page is needed.
     fn read_ahead(&mut self) {
         let Some(cursor) = self.cursor().filter(|_| !self.is_one_page).cloned() else {
             return;

@@ -38,8 +38,9 @@ use crate::{
     },
 };
 
-/// Objects in one page, whatever the limit of the request is: bounds the memory that one request holds. A client that asked for more
-/// gets a `continue` token with fewer objects, as Kubernetes allows.
+/// Objects in one page, whatever the limit of the request is: bounds the memory that one request
+/// holds. A client that asked for more gets a `continue` token with fewer objects, as Kubernetes
+/// allows.
 pub const PAGE: usize = 1_000;
 /// A list, ready to be executed.
 pub struct QueryPlan {
@@ -57,7 +58,8 @@ pub struct QueryPlan {
     pub as_of: BTreeMap<ClusterName, Timestamp>,
     /// Warnings for the client.
     pub warnings: Vec<String>,
-    /// None of the requested clusters holds the resource: the result is empty, and no store is queried.
+    /// None of the requested clusters holds the resource: the result is empty, and no store is
+    /// queried.
     pub is_empty: bool,
 }
 
@@ -186,7 +188,8 @@ fn check_stores(query: &Query, request: &ListRequest, stores: &Merged) -> Result
             .check()
             .map_err(|error| refused("fieldSelector", &error, &part.name))?;
     }
-    // A query that is too large for OpenSearch is refused for every store, so that a request does not depend on the kind of store.
+    // A query that is too large for OpenSearch is refused for every store, so that a request does
+    // not depend on the kind of store.
     CheckedQuery::new(query).map_err(|error| ApiError::bad_request(error.to_string()))?;
     Ok(())
 }

@@ -1,11 +1,13 @@
-//! The relations of an object: what it uses, and what uses it, across kinds and as far as the caller may see.
+//! The relations of an object: what it uses, and what uses it, across kinds and as far as the
+//! caller may see.
 //!
 //! ```text
 //!  uses · used_by ──> search ──> node
 //!        └─────────> found_relation
 //! ```
 //!
-//! Guarantee: every object that is shown is one that the caller may list. What leads through an object that the caller may not list is absent.
+//! Guarantee: every object that is shown is one that the caller may list. What leads through an
+//! object that the caller may not list is absent.
 
 mod found_relation;
 mod node;
@@ -64,7 +66,8 @@ pub struct FoundRelations {
     is_cut: bool,
 }
 
-/// The relations of the named object in each cluster that has it, and warnings about what is missing.
+/// The relations of the named object in each cluster that has it, and warnings about what is
+/// missing.
 pub async fn search(
     kinds: &AcrossKinds<'_>,
     request: &RelatedRequest,

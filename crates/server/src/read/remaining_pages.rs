@@ -3,8 +3,9 @@
 use fleetdex_core::query::Cursor;
 use fleetdex_store::merged::Merged;
 
-/// The cursor of the next page of a list. Dropping it closes the snapshot that it reads from, unless the client has a continue token: a list that is
-/// cancelled, cut short or abandoned keeps nothing open.
+/// The cursor of the next page of a list. Dropping it closes the snapshot that it reads from,
+/// unless the client has a continue token: a list that is cancelled, cut short or abandoned keeps
+/// nothing open.
 pub(super) struct RemainingPages {
     stores: Merged,
     cursor: Option<Cursor>,
@@ -16,7 +17,8 @@ impl RemainingPages {
         Self { stores, cursor }
     }
 
-    /// For a list that is read to its end without a token: its snapshot is not superseded by other lists of the user.
+    /// For a list that is read to its end without a token: its snapshot is not superseded by other
+    /// lists of the user.
     pub(super) fn pinned(self) -> Self {
         if let Some(cursor) = &self.cursor {
             self.stores.pin(cursor);

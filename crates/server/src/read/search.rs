@@ -1,7 +1,9 @@
-//! Searches over all kinds: one question to each store about every kind that the caller may list, the best matches first.
+//! Searches over all kinds: one question to each store about every kind that the caller may list,
+//! the best matches first.
 //!
-//! Guarantees: objects, counts and facets hold what lists of each kind would show the caller, and nothing else. A page starts after the last object of
-//! the page before in what the stores hold then: no view stays open, so objects that have changed meanwhile may be missing or repeated.
+//! Guarantees: objects, counts and facets hold what lists of each kind would show the caller, and
+//! nothing else. A page starts after the last object of the page before in what the stores hold
+//! then: no view stays open, so objects that have changed meanwhile may be missing or repeated.
 
 mod selection;
 mod watched;
@@ -84,7 +86,8 @@ pub async fn search(
     let _reservation = reserve(bytes * QUERY_COPIES)?;
     let after = from.as_ref().map(|from| from.position.clone());
     wait_until_shown(request, &queries).await?;
-    // One for all stores: a search that held one for each could wait for itself. Only the embedded store returns whole objects.
+    // One for all stores: a search that held one for each could wait for itself. Only the embedded
+    // store returns whole objects.
     let _page = kinds.page_permit().await?;
     let page = read(kinds, request, &queries, after).await?;
     let before = from.map_or(page.total, |from| from.remaining);
@@ -111,7 +114,8 @@ pub async fn search(
     Ok((found, warnings.into_iter().collect()))
 }
 
-/// What the stores are asked for the first page of a search, in OpenSearch's words. Nothing is read.
+/// What the stores are asked for the first page of a search, in OpenSearch's words. Nothing is
+/// read.
 pub async fn explain(
     kinds: &AcrossKinds<'_>,
     request: &SearchRequest,
@@ -126,7 +130,8 @@ pub async fn explain(
     Ok((Explanation::of(bodies), warnings.into_iter().collect()))
 }
 
-/// The queries of a search for each store, restricted to what the caller may list, and what their results lack.
+/// The queries of a search for each store, restricted to what the caller may list, and what their
+/// results lack.
 pub(super) async fn queries(
     kinds: &AcrossKinds<'_>,
     request: &SearchRequest,

@@ -10,7 +10,8 @@ const TAG_BYTES: usize = 16;
 
 /// The tag of a response. It is weak, because the same response may be sent compressed or not.
 ///
-/// The hash is a cryptographic one: with another, a member could make an object that has the tag of an older one, and clients would not see it.
+/// The hash is a cryptographic one: with another, a member could make an object that has the tag of
+/// an older one, and clients would not see it.
 pub fn of(body: &[u8]) -> HeaderValue {
     let hash = blake3::hash(body);
     let tag = format!("W/\"{}\"", hex(&hash.as_bytes()[..TAG_BYTES]));

@@ -1,8 +1,10 @@
-//! Content negotiation and encoding: whole objects, a Table, or metadata only; as JSON or as YAML; compact or indented.
+//! Content negotiation and encoding: whole objects, a Table, or metadata only; as JSON or as YAML;
+//! compact or indented.
 //!
-//! [`Representation::negotiate`] reads the request's preference as a Kubernetes API server does. [`ObjectEncoder`] encodes one object
-//! (for an object by name and for every event of a watch), and [`ListEncoder`] encodes a list, piece by piece. Objects stay
-//! the JSON that they are stored as: they are copied, indented or rewritten as YAML, but never parsed into a value tree.
+//! [`Representation::negotiate`] reads the request's preference as a Kubernetes API server does.
+//! [`ObjectEncoder`] encodes one object (for an object by name and for every event of a watch), and
+//! [`ListEncoder`] encodes a list, piece by piece. Objects stay the JSON that they are stored as:
+//! they are copied, indented or rewritten as YAML, but never parsed into a value tree.
 
 mod accept;
 mod format;
@@ -26,10 +28,11 @@ use crate::api_error::ApiError;
 const HUMAN_CLIENTS: [&str; 3] = ["curl", "Wget", "Mozilla/5.0"];
 
 impl Representation {
-    /// Negotiates the representation by the header `Accept` and the parameters `includeObject` and `pretty`.
+    /// Negotiates the representation by the header `Accept` and the parameters `includeObject` and
+    /// `pretty`.
     ///
-    /// The first clause wins that can be served; without the header it is [`PLAIN`](Self::PLAIN). If no clause can be served, the error is
-    /// [`ApiError::NotAcceptable`].
+    /// The first clause wins that can be served; without the header it is [`PLAIN`](Self::PLAIN).
+    /// If no clause can be served, the error is [`ApiError::NotAcceptable`].
     pub fn negotiate(
         endpoint: Endpoint,
         headers: &HeaderMap,

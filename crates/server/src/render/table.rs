@@ -1,10 +1,12 @@
 //! Tables: prints objects with the columns of Kubernetes' API servers, from the objects' JSON.
 //!
-//! A built-in kind has the columns and cells of kube-apiserver; each API area has a file in [`kinds`]. A custom resource has
-//! those of its definition ([`custom`]). The first column is the cluster. The last ones of a wide table are what documents say of the object's health.
-//! Only the fields that some column reads are parsed ([`json_node`]), and only what is shown is copied.
+//! A built-in kind has the columns and cells of kube-apiserver; each API area has a file in
+//! [`kinds`]. A custom resource has those of its definition ([`custom`]). The first column is the
+//! cluster. The last ones of a wide table are what documents say of the object's health. Only the
+//! fields that some column reads are parsed ([`json_node`]), and only what is shown is copied.
 //!
-//! Source of columns and cells: <https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/printers/internalversion/printers.go>
+//! Source of columns and cells:
+//! <https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/printers/internalversion/printers.go>
 
 mod age;
 mod column;
@@ -41,7 +43,8 @@ const CREATED_AT_COLUMNS: &[Column] = &[
 ];
 /// The columns of custom resources whose definition names no columns, or is not known.
 const OTHER_COLUMNS: &[Column] = &[name(), age().with_type("date")];
-/// The columns of an interpretation. They are the last ones, and wide, so that a table that is not wide has the columns of API servers.
+/// The columns of an interpretation. They are the last ones, and wide, so that a table that is not
+/// wide has the columns of API servers.
 const HEALTH_COLUMNS: [(&str, &str); 2] = [
     (
         "Health",
@@ -76,7 +79,8 @@ enum TableColumns {
 }
 
 impl TablePrinter {
-    /// The printer of a kind; `definition_columns` are the columns of its definition, if it is a custom resource and they are known.
+    /// The printer of a kind; `definition_columns` are the columns of its definition, if it is a
+    /// custom resource and they are known.
     pub fn of(gvk: &Gvk, definition_columns: Option<&[PrinterColumn]>) -> Self {
         let is_it = |kind: &&KindColumns| *gvk.group == *kind.group && *gvk.kind == *kind.name;
         if let Some(kind) = KINDS.iter().copied().flatten().find(is_it) {
@@ -99,7 +103,8 @@ impl TablePrinter {
                     fuel: Fuel::of(MeteredEvaluation::Table, STEPS),
                 }
             }
-            // An API server falls back to these, too, when it does not understand a definition's paths.
+            // An API server falls back to these, too, when it does not understand a definition's
+            // paths.
             Some(Err(_)) => Self::built_in(CREATED_AT_COLUMNS, None),
             Some(Ok(_)) | None => Self::built_in(OTHER_COLUMNS, None),
         }
@@ -156,7 +161,8 @@ impl TablePrinter {
         out.extend_from_slice(json!(definitions).to_string().as_bytes());
     }
 
-    /// Appends the fields `cells` and `conditions` of a row. An object that cannot be parsed has empty cells besides its cluster and health.
+    /// Appends the fields `cells` and `conditions` of a row. An object that cannot be parsed has
+    /// empty cells besides its cluster and health.
     pub fn write_cells(&self, out: &mut Vec<u8>, hit: &Hit, now: Timestamp) {
         let cluster = hit.cluster.as_str();
         let parsed = JsonNode::parse(hit.object.get(), &self.paths)

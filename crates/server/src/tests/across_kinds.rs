@@ -1,4 +1,5 @@
-//! Searches across kinds, as a client sees them: objects, relations, merged objects, images and interpretations.
+//! Searches across kinds, as a client sees them: objects, relations, merged objects, images and
+//! interpretations.
 
 use std::sync::Arc;
 
@@ -76,7 +77,8 @@ pub(super) fn page(items: Vec<Hit>) -> Result<Page, StoreError> {
     })
 }
 
-/// Pods, Secrets, Services and Deployments of member1 and member2 with interpreted fields, and Nodes of member1 without them. The store has all of them.
+/// Pods, Secrets, Services and Deployments of member1 and member2 with interpreted fields, and
+/// Nodes of member1 without them. The store has all of them.
 pub(super) fn interpreted(main: &Arc<PreparedReader>) -> Catalog {
     let mut catalog = Catalog::default();
     catalog.add_store(store("main"), Arc::clone(main) as _);
@@ -493,7 +495,8 @@ fn pod_with_secret() -> Hit {
 #[tokio::test]
 async fn what_uses_a_secret_is_found_step_by_step() {
     let main = PreparedReader::with(vec![
-        // The Secret, the Pod that names it, and at the second step the Service that selects the Pod.
+        // The Secret, the Pod that names it, and at the second step the Service that selects the
+        // Pod.
         page(vec![object("Secret", "db", json!({}))]),
         page(vec![pod_with_secret()]),
         page(vec![

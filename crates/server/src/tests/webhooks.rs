@@ -82,7 +82,8 @@ fn answer(request: &Request<'_>) -> Response {
     }
 }
 
-/// Deployments have one webhook for most operations, and another one, which may be ignored, for replicas. A script says which are healthy.
+/// Deployments have one webhook for most operations, and another one, which may be ignored, for
+/// replicas. A script says which are healthy.
 fn rules() -> RuleSet {
     let configuration = |kind: &str, webhook: Value| {
         let object = json!({

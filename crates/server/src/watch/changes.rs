@@ -108,8 +108,8 @@ impl ChangeStream {
     }
 
     /// Waits for the other replica to close the connection, which it does when it has read the last
-    /// line. The subscription of the tail, which lasts as long, keeps this replica from releasing its
-    /// Lease: while lines are in transit, the other one must not take over.
+    /// line. The subscription of the tail, which lasts as long, keeps this replica from releasing
+    /// its Lease: while lines are in transit, the other one must not take over.
     async fn wait_until_read(&mut self) {
         while self.shutdown.changed().await.is_ok() {}
     }

@@ -5,8 +5,8 @@ use fleetdex_store::changes::{Event, EventKind};
 
 use crate::{api_error::ApiError, read::counted_bytes::CountedBytes};
 
-/// How often the text of an object is in memory while a line is made of it: as it is stored, with its
-/// fleet version, as it is shown, and in its line.
+/// How often the text of an object is in memory while a line is made of it: as it is stored, with
+/// its fleet version, as it is shown, and in its line.
 const COPIES: usize = 4;
 
 /// Lines of JSON.

@@ -284,8 +284,8 @@ impl Log {
         }
     }
 
-    /// Adds a subscriber of some resources. `after`: the number to continue from; without it, the last
-    /// one. Returns the subscriber's number and its position.
+    /// Adds a subscriber of some resources. `after`: the number to continue from; without it, the
+    /// last one. Returns the subscriber's number and its position.
     pub(super) fn follow(
         &self,
         resources: &Arc<BTreeSet<ResourceName>>,

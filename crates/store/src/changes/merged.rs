@@ -121,8 +121,8 @@ impl WatchedLog {
         if !self.events.is_empty() {
             return Ok(());
         }
-        // `unconstrained`: otherwise tokio's cooperative budget could return Pending although events
-        // are ready, and everything available has to be read.
+        // `unconstrained`: otherwise tokio's cooperative budget could return Pending although
+        // events are ready, and everything available has to be read.
         if let Some(events) = unconstrained(self.watch.next()).now_or_never() {
             self.take(events?);
         } else {

@@ -33,7 +33,8 @@ const STEPS_AT_ONCE: u64 = 100_000;
 
 /// Follows the changes of the objects that some queries select, each of another resource.
 ///
-/// It reads each change once and holds [`MAX_EVENT_BYTES`] of objects, however many queries there are.
+/// It reads each change once and holds [`MAX_EVENT_BYTES`] of objects, however many queries there
+/// are.
 pub struct Watch {
     subscription: LogSubscription,
     /// Events before the log is followed change by change: the newest state of each object.
@@ -58,8 +59,9 @@ impl Log {
         Watch::new(Arc::clone(self), slice::from_ref(query), after)
     }
 
-    /// Follows the changes of the objects of several queries, each of another resource, after the writes in flight whose objects a list may already have shown: a watch
-    /// must not begin with less.
+    /// Follows the changes of the objects of several queries, each of another resource, after the
+    /// writes in flight whose objects a list may already have shown: a watch must not begin with
+    /// less.
     pub async fn watch_settled(
         self: &Arc<Self>,
         queries: &[Query],

@@ -85,8 +85,8 @@ pub struct Engine {
     pub(super) exclusion: Arc<PolicyExclusion>,
     /// What decides where the documents of clusters are.
     pub(super) placement: Placement,
-    /// Whether this process has removed the checkpoint index and the templates, as no registry names
-    /// the store. Indices are made under the read lock, so that none is made meanwhile.
+    /// Whether this process has removed the checkpoint index and the templates, as no registry
+    /// names the store. Indices are made under the read lock, so that none is made meanwhile.
     pub(super) is_retired: Arc<RwLock<bool>>,
     /// The newest permit of this process to delete what a cluster has.
     pub(super) permits: Arc<Mutex<BTreeMap<ClusterName, IndexName>>>,
@@ -242,7 +242,8 @@ impl Engine {
             attempts += 1;
             let reason = match answer.lack() {
                 None => {
-                    // What the operator reads is not counted any more, so that nothing waits for it.
+                    // What the operator reads is not counted any more, so that nothing waits for
+                    // it.
                     if purpose == Purpose::Question {
                         answer.hold(memory);
                     }

@@ -233,8 +233,8 @@ impl FeedInner {
         self.state.lock()
     }
 
-    /// Starts the feed, or starts it again because batches in flight are not recorded: no list has a
-    /// version to watch from until they have ended.
+    /// Starts the feed, or starts it again because batches in flight are not recorded: no list has
+    /// a version to watch from until they have ended.
     fn restart(&self, state: &mut FeedState) {
         self.log.restart();
         state.started = Instant::now();
@@ -309,8 +309,8 @@ impl FeedInner {
 async fn run(feed: Weak<FeedInner>) {
     let mut starting = interval(REFRESH_INTERVAL / 20);
     let mut ticks = interval(REFRESH_INTERVAL);
-    // Of two intervals one is always idle. What it has missed must not follow at once when it is used
-    // again: an active feed may have to start again after hours.
+    // Of two intervals one is always idle. What it has missed must not follow at once when it is
+    // used again: an active feed may have to start again after hours.
     starting.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut settled_start = 0;

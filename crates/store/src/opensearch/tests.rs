@@ -17,7 +17,8 @@ use super::{
 };
 use crate::{DocumentVersions as _, Extent, IndexReader as _, IndexRevision, StoreError};
 
-/// An engine that finds three pods everywhere, and what it asks. Searches of points in time do not answer if `hangs`.
+/// An engine that finds three pods everywhere, and what it asks. Searches of points in time do not
+/// answer if `hangs`.
 fn recorded(hangs: bool) -> (Engine, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let record = Arc::clone(&asked);

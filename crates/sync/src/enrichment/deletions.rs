@@ -1,16 +1,19 @@
 //! The documents that a stream deletes while a pass reads.
 //!
-//! All pages of a list show the state of its first page, and a pass may wait for minutes between two of them. An object on a page may have been deleted
-//! meanwhile, and its document with it: nothing would delete a document that an answer brings back.
+//! All pages of a list show the state of its first page, and a pass may wait for minutes between
+//! two of them. An object on a page may have been deleted meanwhile, and its document with it:
+//! nothing would delete a document that an answer brings back.
 
 use ahash::AHashSet;
 use parking_lot::Mutex;
 
-/// Deletions that are remembered: some 10 MB of ids. A pass during which there are more begins again.
+/// Deletions that are remembered: some 10 MB of ids. A pass during which there are more begins
+/// again.
 pub(super) const MAX_DELETIONS: usize = 100_000;
 
-/// The ids of the documents that the stream has deleted since the pass under way requested its first page. `None`: no pass is under way, or not every
-/// deletion is known, so that the pass has to begin again.
+/// The ids of the documents that the stream has deleted since the pass under way requested its
+/// first page. `None`: no pass is under way, or not every deletion is known, so that the pass has
+/// to begin again.
 #[derive(Debug, Default)]
 pub(super) struct DeletionRecord(Mutex<Option<AHashSet<Box<str>>>>);
 

@@ -71,8 +71,8 @@ pub struct ObjectEnrichment {
     pub(super) unit: Arc<EnrichedUnit>,
     /// The object as the member sent it.
     pub(super) json: Box<str>,
-    /// Locked until the document with them is on its way, so that a document with fewer answers never
-    /// follows one with more.
+    /// Locked until the document with them is on its way, so that a document with fewer answers
+    /// never follows one with more.
     pub(super) answers: Mutex<WebhookAnswers>,
 }
 

@@ -1,4 +1,5 @@
-//! The enrichment of one stream between a scripted member, a scripted webhook and the embedded store.
+//! The enrichment of one stream between a scripted member, a scripted webhook and the embedded
+//! store.
 
 use std::sync::atomic::AtomicU32;
 

@@ -67,8 +67,8 @@ impl IndexRevisions {
         let store = self.store.opened().await;
         let opening = Arc::clone(&self.openings).read_owned().await;
         let (revisions, cluster) = (Arc::clone(self), cluster.clone());
-        // A task of its own: a stream that ends does not cancel it. OpenSearch creates an index even
-        // if its request was given up, and garbage collection has to see that index.
+        // A task of its own: a stream that ends does not cancel it. OpenSearch creates an index
+        // even if its request was given up, and garbage collection has to see that index.
         let opened = tokio::spawn(async move {
             let opened = open
                 .revision

@@ -5,7 +5,8 @@ use tokio::time::Instant;
 /// Bounds the age of the oldest write in flight without a time for each write.
 ///
 /// The writes are of two generations. The older one gets no more writes, so it ends; then the newer
-/// one becomes the older. The bound is too high by at most the time in which a generation was filled.
+/// one becomes the older. The bound is too high by at most the time in which a generation was
+/// filled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WriteAges {
     in_flight: [u64; 2],

@@ -1,5 +1,5 @@
-//! Ends the task of a unit when other rules hold for its objects; the supervisor starts it again with
-//! those.
+//! Ends the task of a unit when other rules hold for its objects; the supervisor starts it again
+//! with those.
 
 use fleetdex_interpreter::rules::KindRules;
 use fleetdex_store::{Extent, IndexRevision, KindExtent, MadeBy, StoreError};

@@ -80,8 +80,8 @@ impl SkipLog {
     }
 }
 
-/// The backoff of a stream whose list or watch failed, with the figures of client-go's reflector. The
-/// backoff of a member that cannot be connected is `ConnectionTiming::reconnect_backoff`.
+/// The backoff of a stream whose list or watch failed, with the figures of client-go's reflector.
+/// The backoff of a member that cannot be connected is `ConnectionTiming::reconnect_backoff`.
 pub(super) fn stream_backoff() -> ExponentialBackoff {
     ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(800))

@@ -34,8 +34,8 @@ pub struct UnitTask {
     /// Identifies which objects are selected. A checkpoint of another plan is not resumed from.
     pub plan: String,
     /// A hash of the rules by which documents are made, which each of them names; `None`: none but
-    /// those that every document of the index is made by. Documents of other rules are written again
-    /// by the next list, although their versions are those of the member.
+    /// those that every document of the index is made by. Documents of other rules are written
+    /// again by the next list, although their versions are those of the member.
     pub rules_hash: Option<Arc<str>>,
     /// The same of the rules that hold once any object of the kind has had a status; `None`: these
     /// do, or it makes no difference.

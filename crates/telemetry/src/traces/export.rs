@@ -1,7 +1,7 @@
 //! Sends finished spans to a collector, apart from the work that they describe.
 //!
-//! Guarantees: to end a span never waits. At most [`QUEUE`] spans are held; what does not fit, or is
-//! not accepted, is dropped and counted. At the end of the process the collector gets [`FLUSH`].
+//! Guarantees: to end a span never waits. At most [`QUEUE`] spans are held; what does not fit, or
+//! is not accepted, is dropped and counted. At the end of the process the collector gets [`FLUSH`].
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -207,8 +207,8 @@ async fn fill(receiver: &mut mpsc::Receiver<SpanData>, batch: &mut Vec<SpanData>
     let _is_full = tokio::time::timeout(LINGER, more).await;
 }
 
-/// Sends requests to the collector, and to nothing else: no redirect is followed and no proxy of the
-/// environment is used, because the headers of the settings hold credentials.
+/// Sends requests to the collector, and to nothing else: no redirect is followed and no proxy of
+/// the environment is used, because the headers of the settings hold credentials.
 #[derive(Debug)]
 struct CollectorClient {
     client: Client,

@@ -1,7 +1,7 @@
 //! Decides which traces are recorded.
 //!
-//! Guarantee: callers that ask for their traces to be recorded get at most [`CALLERS_PER_SECOND`] of
-//! them; the others are recorded like those that begin here.
+//! Guarantee: callers that ask for their traces to be recorded get at most [`CALLERS_PER_SECOND`]
+//! of them; the others are recorded like those that begin here.
 
 use std::{
     sync::Arc,
@@ -17,8 +17,9 @@ use parking_lot::Mutex;
 
 use super::settings::Sampling;
 
-/// Traces of callers that are recorded in a second, because the callers ask for it. A person who looks
-/// at single requests needs less; a client that sets the flag in every request must not fill the queue.
+/// Traces of callers that are recorded in a second, because the callers ask for it. A person who
+/// looks at single requests needs less; a client that sets the flag in every request must not fill
+/// the queue.
 pub(super) const CALLERS_PER_SECOND: u32 = 10;
 
 /// The sampler of this process.

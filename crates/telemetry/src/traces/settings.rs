@@ -1,9 +1,9 @@
 //! The settings of traces: the standard environment variables of OpenTelemetry.
 //!
 //! Source: <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/> and
-//! <https://opentelemetry.io/docs/specs/otel/protocol/exporter/>. A variable that is set to nothing is
-//! not set. Unlike these pages ask for, an invalid value is an error instead of a warning: an operator
-//! that asked for traces would otherwise look for them in vain.
+//! <https://opentelemetry.io/docs/specs/otel/protocol/exporter/>. A variable that is set to nothing
+//! is not set. Unlike these pages ask for, an invalid value is an error instead of a warning: an
+//! operator that asked for traces would otherwise look for them in vain.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -45,7 +45,8 @@ const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
 const SAMPLER_ARGUMENT: &str = "OTEL_TRACES_SAMPLER_ARG";
 const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
-/// The variables that concern traces, by their beginnings. Of these, one that is not read is reported.
+/// The variables that concern traces, by their beginnings. Of these, one that is not read is
+/// reported.
 const CONCERN_TRACES: [&str; 5] = [
     "OTEL_EXPORTER_OTLP_TRACES_",
     "OTEL_TRACES_",
@@ -375,7 +376,8 @@ impl<'v> Variables<'v> {
     }
 }
 
-/// The entries of `name=value,name=value` with percent-encoded values; `None` for one of another form.
+/// The entries of `name=value,name=value` with percent-encoded values; `None` for one of another
+/// form.
 fn pairs(text: &str) -> impl Iterator<Item = Option<(String, String)>> {
     let entries = text
         .split(',')

@@ -24,7 +24,8 @@ const UNHEALTHY: &str = "/objects?q=health%3ADegraded%2CMissing&limit=1&facets=c
 /// The columns with numbers.
 const NUMBERS: [&str; 4] = ["Kinds", "Objects", "Degraded or missing", "Lag"];
 
-/// Progress of a first sync is worth watching; each time costs a report of the fleet and a count of what is unhealthy.
+/// Progress of a first sync is worth watching; each time costs a report of the fleet and a count of
+/// what is unhealthy.
 const REFRESH_SECONDS: u32 = 10;
 
 /// The view of the fleet.
@@ -205,7 +206,8 @@ fn registry(report: &RegistryReport) -> Markup {
     }
 }
 
-/// Most conditions are `True` if something is right; those that name a problem are `True` if there is one.
+/// Most conditions are `True` if something is right; those that name a problem are `True` if there
+/// is one.
 fn condition(condition: &Condition) -> Markup {
     let is_good = !matches!(&*condition.type_, "Conflict" | "MissingFields");
     let word = match (is_good, &*condition.status) {

@@ -13,7 +13,8 @@ use crate::{
 /// Columns beyond those of every Table that are shown.
 const ALSO_SHOWN: [&str; 2] = ["Health", "Health Reason"];
 
-/// Columns whose cells change by the time alone. A row with nothing else that is new has not changed.
+/// Columns whose cells change by the time alone. A row with nothing else that is new has not
+/// changed.
 const AGES: [&str; 4] = ["Age", "Duration", "Last Seen", "Last Schedule"];
 
 /// A row, and the address of its object.
@@ -31,7 +32,8 @@ pub(super) fn table(caption: &str, columns: &[TableColumn], rows: &[ResultRow]) 
         .filter(|(_, column)| column.priority == 0 || ALSO_SHOWN.contains(&&*column.name))
         .collect();
     html! {
-        // Roles, because small screens show rows as blocks, which are no table for assistive technology any more.
+        // Roles, because small screens show rows as blocks, which are no table for assistive
+        // technology any more.
         table.results role="table" aria-label=(caption) {
             thead role="rowgroup" { tr role="row" { @for (_, column) in &shown { th role="columnheader" scope="col" { (column.name) } } } }
             tbody role="rowgroup" {

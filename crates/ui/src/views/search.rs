@@ -122,7 +122,8 @@ fn in_other_words(text: &str, question: &str, open_search: ShownExplanation) -> 
     }
 }
 
-/// The Table of the only kind that was found, which has columns of its own. `None` if there are several kinds, or if it cannot be had.
+/// The Table of the only kind that was found, which has columns of its own. `None` if there are
+/// several kinds, or if it cannot be had.
 async fn columns_of_one_kind(api: &dyn QueryApi, found: &ShownTable) -> Option<ShownTable> {
     let kinds = found.facet("kind")?;
     if kinds.values.len() != 1 || kinds.others > 0 {
@@ -232,7 +233,8 @@ fn rows(found: &ShownTable, of_one_kind: Option<ShownTable>) -> Markup {
                 })
             })
             .collect();
-        // An object that has gone since would be missing: then all have the columns that every kind has.
+        // An object that has gone since would be missing: then all have the columns that every kind
+        // has.
         if let Some(joined) = joined {
             return with_namespaces(of_kind.column_definitions.unwrap_or_default(), joined);
         }

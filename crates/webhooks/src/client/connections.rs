@@ -1,4 +1,5 @@
-//! HTTP clients with their pools of connections: one for each server and each set of certificates to trust.
+//! HTTP clients with their pools of connections: one for each server and each set of certificates
+//! to trust.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +20,8 @@ use crate::service::SocketTarget;
 /// Clients that are kept, as many as Karmada keeps.
 pub const MAX_CLIENTS: usize = 200;
 const AGENT: &str = concat!("fleetdex/", env!("CARGO_PKG_VERSION"));
-/// How long a connection is kept without a call. Servers commonly close them after a minute or more.
+/// How long a connection is kept without a call. Servers commonly close them after a minute or
+/// more.
 const IDLE: Duration = Duration::from_secs(30);
 /// Interval of TCP keepalive probes.
 const KEEPALIVE: Duration = Duration::from_secs(15);
@@ -47,7 +49,8 @@ struct UsedClient {
 }
 
 impl Connections {
-    /// The client for a destination whose certificate is checked against these in PEM, or else against those of the system.
+    /// The client for a destination whose certificate is checked against these in PEM, or else
+    /// against those of the system.
     pub(super) fn client(
         &self,
         destination: &WebhookDestination,

@@ -1,4 +1,5 @@
-//! Where a request goes: its URL, the name that it calls the server by, and the address that it connects to.
+//! Where a request goes: its URL, the name that it calls the server by, and the address that it
+//! connects to.
 
 use std::net::IpAddr;
 
@@ -58,8 +59,8 @@ fn of_url(text: &str, connect: Option<SocketTarget>) -> Result<WebhookDestinatio
     })
 }
 
-/// The resolver of a client leads names to the target. It is not asked about IP addresses, so a URL with another one would be called there, on the
-/// port of the target.
+/// The resolver of a client leads names to the target. It is not asked about IP addresses, so a URL
+/// with another one would be called there, on the port of the target.
 fn check_reachable(url: &Url, target: &SocketTarget) -> Result<(), CallFailure> {
     let Some(address) = ip_address(url.host_str().unwrap_or_default()) else {
         return Ok(());
@@ -115,8 +116,9 @@ fn parsed(text: &str) -> Result<Url, CallFailure> {
     Ok(url)
 }
 
-/// A path joined onto `/` as Go's `path.Join` does it, through which client-go passes all paths: without empty segments and
-/// without a slash at the end. (Segments of dots are resolved by the URL's parser.)
+/// A path joined onto `/` as Go's `path.Join` does it, through which client-go passes all paths:
+/// without empty segments and without a slash at the end. (Segments of dots are resolved by the
+/// URL's parser.)
 fn joined(path: &str) -> String {
     let segments: Vec<&str> = path
         .split('/')

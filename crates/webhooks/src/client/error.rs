@@ -27,8 +27,8 @@ pub enum CallFailure {
     /// Too many calls wait for their turn.
     #[error("not called: too many other calls wait; try again")]
     QueueFull,
-    /// Calls before it failed, and it is not called again yet. Why they failed is in the log and in the documents of their objects:
-    /// who asks now may not be allowed to see those.
+    /// Calls before it failed, and it is not called again yet. Why they failed is in the log and in
+    /// the documents of their objects: who asks now may not be allowed to see those.
     #[error("not called: earlier calls failed, and it is not called again yet")]
     Outage,
     /// Its address or certificates cannot be used.
@@ -90,8 +90,8 @@ impl CallFailure {
             Self::Service(_) | Self::Timeout(_) | Self::Connection(_) => {
                 Contact::Unreachable { retry_after: None }
             }
-            // The statuses of a server that is overloaded, and of a proxy before one that is away. Any other may be due to
-            // this one object.
+            // The statuses of a server that is overloaded, and of a proxy before one that is away.
+            // Any other may be due to this one object.
             Self::Status {
                 code: 429 | 502 | 503 | 504,
                 retry_after,
@@ -121,7 +121,8 @@ impl CallFailure {
     }
 }
 
-/// Seconds, rounded to tenths: what is measured differs from call to call, and the same cause has the same text.
+/// Seconds, rounded to tenths: what is measured differs from call to call, and the same cause has
+/// the same text.
 fn seconds(duration: &Duration) -> f64 {
     (duration.as_secs_f64() * 10.0).round() / 10.0
 }

@@ -30,7 +30,8 @@ pub(super) async fn read(
     }
 }
 
-/// The pause that a webhook asks for, as seconds or a date. As in Kubernetes' clients, only 429 and 5xx ask for one.
+/// The pause that a webhook asks for, as seconds or a date. As in Kubernetes' clients, only 429 and
+/// 5xx ask for one.
 fn retry_after(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
         return None;
@@ -44,8 +45,8 @@ fn retry_after(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Optio
     Duration::try_from(left).ok()
 }
 
-/// What the body says in one of the forms that servers use: an answer that is not successful, a `Status` of Kubernetes, or
-/// plain text. A page of a proxy in HTML says nothing.
+/// What the body says in one of the forms that servers use: an answer that is not successful, a
+/// `Status` of Kubernetes, or plain text. A page of a proxy in HTML says nothing.
 fn reason(headers: &HeaderMap, body: &[u8]) -> String {
     if let Some(message) = status_message(body) {
         return quoted(&message);

@@ -7,10 +7,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::{CALLS, CALLS_OF_WEBHOOK};
 
-/// Calls under way for one webhook: those that a queue makes, and as many for users who wait for one.
+/// Calls under way for one webhook: those that a queue makes, and as many for users who wait for
+/// one.
 pub const MAX_CALLS_OF_WEBHOOK: usize = 2 * CALLS_OF_WEBHOOK;
-/// Calls under way for all webhooks together: four times what a queue makes, so that neither a queue nor seven webhooks that
-/// hang keep users from an eighth.
+/// Calls under way for all webhooks together: four times what a queue makes, so that neither a
+/// queue nor seven webhooks that hang keep users from an eighth.
 pub const MAX_CALLS: usize = 4 * CALLS;
 /// Webhooks whose semaphores are kept while nothing uses them.
 const KEPT: usize = 200;

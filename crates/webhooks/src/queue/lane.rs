@@ -132,8 +132,8 @@ impl<P: Clone> Lane<P> {
             .map_or_else(Held::default, |waiting| Held::of(waiting.part.bytes))
     }
 
-    /// Takes in a part in place of older ones, which keeps the place in the order of one that waits. Returns how many it
-    /// supersedes.
+    /// Takes in a part in place of older ones, which keeps the place in the order of one that
+    /// waits. Returns how many it supersedes.
     pub(super) fn submit(&mut self, key: &Arc<str>, part: Part<P>) -> usize {
         let outdated = usize::from(self.discard_running(key));
         self.held += Held::of(part.bytes);
@@ -320,8 +320,8 @@ impl<P: Clone> Lane<P> {
             .insert(Arc::clone(key), Waiting { part, place });
     }
 
-    /// The part under way has come to its end, or is asked again if its failure was delivered. One of a newer version is no
-    /// longer behind it.
+    /// The part under way has come to its end, or is asked again if its failure was delivered. One
+    /// of a newer version is no longer behind it.
     pub(super) fn finish(&mut self, key: &Arc<str>) {
         match self.running.get(key).map(|running| running.course) {
             Some(Course::Postponing(at)) => self.await_retry(key, at),
@@ -385,8 +385,8 @@ impl<P> Lane<P> {
     }
 }
 
-/// The time until the next attempt after so many failures. Half of it is jitter, so that what failed together is not asked
-/// together again.
+/// The time until the next attempt after so many failures. Half of it is jitter, so that what
+/// failed together is not asked together again.
 pub(super) fn retry_delay(failures: u32, retry_after: Option<Duration>) -> Duration {
     let doubled = FIRST_RETRY.saturating_mul(1 << failures.min(16));
     let longest = doubled.min(LONGEST_RETRY);

@@ -59,7 +59,8 @@ pub struct QueueLimits {
     pub total: Held,
     /// What one webhook may hold, so that one that hangs does not fill the queue.
     pub webhook: Held,
-    /// What may wait for another attempt, of one webhook: new objects always find room beside those that failed.
+    /// What may wait for another attempt, of one webhook: new objects always find room beside those
+    /// that failed.
     pub retries: Held,
     /// Calls under way.
     pub calls: usize,

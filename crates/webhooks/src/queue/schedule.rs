@@ -1,7 +1,9 @@
-//! Which webhook is asked about which document next: a pure state machine, driven by [`super::EnrichmentQueue`].
+//! Which webhook is asked about which document next: a pure state machine, driven by
+//! [`super::EnrichmentQueue`].
 //!
-//! Laws: each part of a submitted job is delivered, superseded or cancelled, exactly one of them. What is held stays within the
-//! bounds. A webhook is asked about one version of a document at a time.
+//! Laws: each part of a submitted job is delivered, superseded or cancelled, exactly one of them.
+//! What is held stays within the bounds. A webhook is asked about one version of a document at a
+//! time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +21,8 @@ use super::{
 };
 use crate::breaker::{Breaker, Contact, LONGEST_RETRY_AFTER};
 
-/// There is no room for a job. Nothing of it was taken in: submit it again in a later pass over the objects.
+/// There is no room for a job. Nothing of it was taken in: submit it again in a later pass over the
+/// objects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the queue for interpreter webhook {webhook} has no room: {} objects with {} bytes wait",
@@ -72,7 +75,8 @@ pub(super) enum NextStep {
     Deliver,
     /// Deliver that the webhook will be asked again. Then call [`Schedule::finished`].
     Postpone,
-    /// Deliver nothing: a newer version is known, the document was cancelled, or this failure was delivered before.
+    /// Deliver nothing: a newer version is known, the document was cancelled, or this failure was
+    /// delivered before.
     Discard,
 }
 
@@ -104,8 +108,8 @@ impl<P: Clone> Schedule<P> {
         })
     }
 
-    /// Takes in a job, or nothing of it. Returns how many parts ended as superseded: those of older versions, or of this one
-    /// if a newer one is known.
+    /// Takes in a job, or nothing of it. Returns how many parts ended as superseded: those of older
+    /// versions, or of this one if a newer one is known.
     pub(super) fn submit(
         &mut self,
         job: &EnrichmentJob<P>,
@@ -207,7 +211,8 @@ impl<P: Clone> Schedule<P> {
         self.lanes.values_mut().map(cancel).sum()
     }
 
-    /// Forgets what the webhooks that are not to be kept had to answer. Returns how many parts were cancelled.
+    /// Forgets what the webhooks that are not to be kept had to answer. Returns how many parts were
+    /// cancelled.
     pub(super) fn retain_webhooks(&mut self, keep: impl Fn(&str) -> bool) -> usize {
         let mut cancelled = 0;
         for (webhook, lane) in &mut self.lanes {

@@ -1,6 +1,7 @@
 //! Reads Services of the control plane.
 //!
-//! Source: `ResolveCluster` of `k8s.io/apiserver/pkg/util/proxy`, as Karmada uses it: a Service without an object is left to DNS.
+//! Source: `ResolveCluster` of `k8s.io/apiserver/pkg/util/proxy`, as Karmada uses it: a Service
+//! without an object is left to DNS.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,8 +14,9 @@ use tokio::time::{Instant, timeout};
 
 use super::resolve::{ResolveService, ServiceError, SocketTarget, dns_target};
 
-/// How long a Service that was read is taken to be unchanged. A clusterIP does not change; a Service that was created again is
-/// found before the breaker of its webhook has its longest pause behind it.
+/// How long a Service that was read is taken to be unchanged. A clusterIP does not change; a
+/// Service that was created again is found before the breaker of its webhook has its longest pause
+/// behind it.
 const CACHED: Duration = Duration::from_secs(30);
 /// How long reading a Service may take. It counts towards the call that needs it.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);

@@ -102,7 +102,8 @@ impl ResolveService for ClusterDns {
     }
 }
 
-/// Reaches every Service and every host at one address, as a command line without a cluster needs it.
+/// Reaches every Service and every host at one address, as a command line without a cluster needs
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedAddress(pub SocketAddr);
 

@@ -201,7 +201,8 @@ async fn until_warning(stage: &Stage, registry: &Registry, reason: &str) -> Resu
     .await
 }
 
-/// A registry whose store refuses connections, until the proxy in front of it has no fault any more.
+/// A registry whose store refuses connections, until the proxy in front of it has no fault any
+/// more.
 async fn with_unreachable_store(stage: &Stage, name: &str) -> (Registry, FaultProxy) {
     let proxy = FaultProxy::start(stage.fleet.opensearch().unwrap().url()).unwrap();
     proxy.set(Fault::Refuse);

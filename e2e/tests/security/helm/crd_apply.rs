@@ -148,7 +148,8 @@ async fn no_rights_and_terminating(fleet: &Fleet, hub: &Objects) {
     hub.merge(&path, &free).await.unwrap();
 }
 
-/// Registers the groups that Karmada's API servers answer for, and creates one of its CRDs, as its generator writes them.
+/// Registers the groups that Karmada's API servers answer for, and creates one of its CRDs, as its
+/// generator writes them.
 async fn make_karmada(hub: &Objects) -> Value {
     for (group, service) in [
         ("cluster.karmada.io", "karmada-aggregated-apiserver"),

@@ -1,5 +1,5 @@
-//! Which grants an account needs: each is taken away from a copy of its roles, and the API server has to deny a request that
-//! the account has sent.
+//! Which grants an account needs: each is taken away from a copy of its roles, and the API server
+//! has to deny a request that the account has sent.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -78,7 +78,8 @@ impl Request {
 
 /// A role that is bound to the account, by a binding of the chart.
 struct BoundRole {
-    /// The role and the binding, as they are in the manifests. The role is absent if Kubernetes has it.
+    /// The role and the binding, as they are in the manifests. The role is absent if Kubernetes has
+    /// it.
     role: Option<Value>,
     binding: Value,
     /// The names of its copies begin with it.
@@ -180,12 +181,14 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// A request to the operator itself, which it has reviewed by the control plane: no audit log has it.
+    /// A request to the operator itself, which it has reviewed by the control plane: no audit log
+    /// has it.
     pub fn also(&mut self, attributes: Value) {
         self.requests.push(Request(attributes));
     }
 
-    /// The grants that could be taken away, as `role: verb resource.group name`; `proven` gets the others.
+    /// The grants that could be taken away, as `role: verb resource.group name`; `proven` gets the
+    /// others.
     pub async fn unused(&self, proven: &mut BTreeSet<String>) -> BTreeSet<String> {
         for role in &self.roles {
             let grants = role.grants();

@@ -93,7 +93,8 @@ impl<'f> Reader<'f> {
         fs::create_dir(&programs).unwrap();
         symlink(Part::Helm.ensure().unwrap(), programs.join("helm")).unwrap();
         symlink(fleetdex_program().unwrap(), programs.join("fleetdex")).unwrap();
-        // `kubectl exec` runs a command where the Pod runs: beside the operator, with its environment.
+        // `kubectl exec` runs a command where the Pod runs: beside the operator, with its
+        // environment.
         let kubectl = Part::Kubectl.ensure().unwrap();
         let script = format!(
             "#!/bin/bash\n\
@@ -307,7 +308,8 @@ async fn until_gone(objects: &Objects, path: &str) {
     .unwrap();
 }
 
-/// What the controller of namespaces does once the namespace is being deleted, for what is left in it here.
+/// What the controller of namespaces does once the namespace is being deleted, for what is left in
+/// it here.
 async fn end_namespace(objects: &Objects) {
     let path = format!("api/v1/namespaces/{NAMESPACE}");
     let mut namespace = eventually(

@@ -1,4 +1,5 @@
-//! Releases over time: installed, upgraded from an earlier chart, rolled back, uninstalled, beside another one.
+//! Releases over time: installed, upgraded from an earlier chart, rolled back, uninstalled, beside
+//! another one.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -160,7 +161,8 @@ async fn a_release_is_upgraded_rolled_back_and_removed_beside_another_one() {
     server_accepts_everything(server).await;
 }
 
-/// A second release without the API, of which there is one, comes and goes without a change of the first.
+/// A second release without the API, of which there is one, comes and goes without a change of the
+/// first.
 async fn another_release(server: &ApiServer, helm: &Helm<'_>, chart: &str) {
     let first = objects_of(server, &RELEASE).await;
     let install = [
@@ -210,7 +212,8 @@ async fn helm_3(server: &ApiServer, chart: &str) {
     assert_eq!(names(&objects_of(server, &RELEASE).await), "");
 }
 
-/// The API server finds no unknown field and no invalid value in what every option renders, but for the kinds of CRDs that it does not have.
+/// The API server finds no unknown field and no invalid value in what every option renders, but for
+/// the kinds of CRDs that it does not have.
 async fn server_accepts_everything(server: &ApiServer) {
     let hub = Objects::of(server).unwrap();
     for namespace in ["a", "argocd", "b", "one", "two"] {

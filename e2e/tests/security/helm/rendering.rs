@@ -185,7 +185,8 @@ async fn typing_errors_are_refused_with_the_name_of_the_value() {
     );
 }
 
-/// A parent chart passes its global values to every chart, so they are refused only where they were meant for this one.
+/// A parent chart passes its global values to every chart, so they are refused only where they were
+/// meant for this one.
 #[tokio::test]
 async fn global_values_are_refused_where_they_have_no_effect() {
     let chart = chart();

@@ -1,5 +1,5 @@
-//! The service accounts of the chart have exactly the permissions that they need: none of their requests is denied, and each
-//! grant that is taken away leads to one that is.
+//! The service accounts of the chart have exactly the permissions that they need: none of their
+//! requests is denied, and each grant that is taken away leads to one that is.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -279,7 +279,8 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
         .await;
 }
 
-/// On a healthy install doctor, with the account and the environment of the operator, finds nothing to do.
+/// On a healthy install doctor, with the account and the environment of the operator, finds nothing
+/// to do.
 async fn doctor_finds_nothing(kubeconfig: &Path, administrator: &Path, operator: &Operator) {
     let admin_url = format!("--admin-url={}", operator.admin_url());
     let service = format!("--api-service={NAMESPACE}/fleetdex-api");
@@ -391,7 +392,8 @@ async fn users_of_the_charts_role_may_ask(server: &ApiServer, hub: &Objects) {
     .unwrap();
 }
 
-/// The request of another replica, which the operator has the control plane review: as the chart's account, and as alice, who has the chart's role for users.
+/// The request of another replica, which the operator has the control plane review: as the chart's
+/// account, and as alice, who has the chart's role for users.
 async fn only_replicas_may_read_changes(server: &ApiServer, api_address: &str) {
     let kubectl = server.kubectl().unwrap();
     let create = ["create", "token", "fleetdex", "-n", NAMESPACE];
@@ -441,7 +443,8 @@ async fn registry_of_the_notes_answers(server: &ApiServer, notes: &str) {
     .unwrap();
 }
 
-/// Without `secrets[].names` the operator may not watch a Secret by its name. It tries once, and then reads it from time to time.
+/// Without `secrets[].names` the operator may not watch a Secret by its name. It tries once, and
+/// then reads it from time to time.
 fn is_attempt(event: &Value) -> bool {
     let object = &event["objectRef"];
     object["resource"] == "secrets"

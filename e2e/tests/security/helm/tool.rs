@@ -154,7 +154,8 @@ pub fn arguments_of(pod_spec: &Value) -> Vec<String> {
     serde_json::from_value(pod_spec["containers"][0]["args"].clone()).unwrap()
 }
 
-/// What a kubelet would do for the hook Job: runs its command with the rights of its service account, and reports its end.
+/// What a kubelet would do for the hook Job: runs its command with the rights of its service
+/// account, and reports its end.
 pub async fn run_hook_job(server: &ApiServer, release: &Release<'_>) -> String {
     let hub = Objects::of(server).unwrap();
     let namespace = release.namespace;
@@ -218,7 +219,8 @@ pub async fn run_test_pod(server: &ApiServer, release: &Release<'_>, admin_url: 
     printed.text
 }
 
-/// Lets the API server forward requests to an operator that runs on this machine instead of in a Pod.
+/// Lets the API server forward requests to an operator that runs on this machine instead of in a
+/// Pod.
 pub async fn make_reachable(hub: &Objects) {
     let path = format!("api/v1/namespaces/{NAMESPACE}/services/fleetdex-api");
     hub.delete(&path).await.unwrap();

@@ -1,7 +1,8 @@
 //! What rules of RBAC let a user list and query.
 //!
-//! A rule that cannot be expressed as a filter of documents grants nothing here. Source of the matching:
-//! `pkg/apis/rbac/v1/evaluation_helpers.go` of <https://github.com/kubernetes/kubernetes>.
+//! A rule that cannot be expressed as a filter of documents grants nothing here. Source of the
+//! matching: `pkg/apis/rbac/v1/evaluation_helpers.go` of
+//! <https://github.com/kubernetes/kubernetes>.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Roles of small RBAC configurations. Against real servers they are tested in `e2e/tests/security`.
+//! Roles of small RBAC configurations. Against real servers they are tested in
+//! `e2e/tests/security`.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

@@ -1,6 +1,7 @@
 //! What is wrong with YAML, in words for the author of a file.
 //!
-//! The parser speaks of its grammar: block mappings, flow sequences, scalars. The mistakes that people make are named in other words.
+//! The parser speaks of its grammar: block mappings, flow sequences, scalars. The mistakes that
+//! people make are named in other words.
 
 use serde_saphyr::{
     Error, ExternalMessageSource, MessageFormatter as _, UserMessageFormatter,

@@ -1,6 +1,8 @@
-//! A customization as one Lua file: a line of comment for its name, its target and each rule, and below each rule its script.
+//! A customization as one Lua file: a line of comment for its name, its target and each rule, and
+//! below each rule its script.
 //!
-//! Source of the layout: `pkg/karmadactl/interpret/edit.go` of <https://github.com/karmada-io/karmada>
+//! Source of the layout: `pkg/karmadactl/interpret/edit.go` of
+//! <https://github.com/karmada-io/karmada>
 
 use std::collections::BTreeSet;
 
@@ -75,7 +77,8 @@ impl ScriptFile {
         file
     }
 
-    /// The customization that an edited text is, with the other fields of `original`, or what is wrong with the text.
+    /// The customization that an edited text is, with the other fields of `original`, or what is
+    /// wrong with the text.
     pub(super) fn read(&self, edited: &str, original: &Value) -> Result<Value, String> {
         let mut customization = original.clone();
         customization["apiVersion"] = API_VERSION.into();

@@ -153,7 +153,8 @@ fn repeated_metadata_get_the_changed_first_ones() {
     assert_eq!(back.redacted.as_deref(), Some("$.data"));
 }
 
-/// JSON texts with blanks where they may stand, and keys that look like ours where they are not ours.
+/// JSON texts with blanks where they may stand, and keys that look like ours where they are not
+/// ours.
 fn values() -> impl Strategy<Value = String> {
     let leaves = select(vec![
         "null",

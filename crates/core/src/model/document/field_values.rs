@@ -51,7 +51,8 @@ impl<'a> FieldValues<'a> {
 }
 
 impl FieldReading {
-    /// Appends the values of the field at a position: those of the first source that has any, else the value that an absent field reads.
+    /// Appends the values of the field at a position: those of the first source that has any, else
+    /// the value that an absent field reads.
     fn read<'a>(
         &self,
         position: usize,

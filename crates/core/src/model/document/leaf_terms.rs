@@ -6,11 +6,12 @@ use crate::model::{
     LeafVisitor, MAX_FIELD_VALUE_BYTES, Object, Quantity, SelectableField, number, quantity,
 };
 
-/// Bytes of the terms of one object's leaves, with their paths. The largest objects, definitions of custom resources with a megabyte of schema, have a
-/// few megabytes; an object that is built to have more would have hundreds.
+/// Bytes of the terms of one object's leaves, with their paths. The largest objects, definitions of
+/// custom resources with a megabyte of schema, have a few megabytes; an object that is built to
+/// have more would have hundreds.
 const MAX_LEAF_TERMS_BYTES: usize = 16 << 20;
-/// Ends a cut value. Even if the cut removes three more bytes to keep a character whole, the value stays longer than any value of a
-/// query, so that no query matches a cut value.
+/// Ends a cut value. Even if the cut removes three more bytes to keep a character whole, the value
+/// stays longer than any value of a query, so that no query matches a cut value.
 const CUT_MARK: &str = " (cut)";
 
 /// The terms of leaves that are not selectable fields already.

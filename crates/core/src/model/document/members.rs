@@ -9,11 +9,14 @@ use crate::model::{
     well_known::{DOCUMENT_KEYS, LAST_APPLIED, REDACTED_ANNOTATION},
 };
 
-/// Whether a top-level member of an object is stored in `search.native`: its name is one of [`DOCUMENT_KEYS`] or has a dot.
+/// Whether a top-level member of an object is stored in `search.native`: its name is one of
+/// [`DOCUMENT_KEYS`] or has a dot.
 ///
-/// `OpenSearch` reads a name with a dot as a path, also at the top: `search.resource` would add a value to the field that every query
-/// trusts, and `metadata.namespace` a namespace. API servers keep such members of custom resources whose schema preserves unknown fields.
-/// Within `metadata` and below other members a dot leads to no field that queries trust, so these members stay where they are.
+/// `OpenSearch` reads a name with a dot as a path, also at the top: `search.resource` would add a
+/// value to the field that every query trusts, and `metadata.namespace` a namespace. API servers
+/// keep such members of custom resources whose schema preserves unknown fields. Within `metadata`
+/// and below other members a dot leads to no field that queries trust, so these members stay where
+/// they are.
 pub(super) fn is_set_aside(name: &str) -> bool {
     DOCUMENT_KEYS.contains(&name) || name.contains('.')
 }
@@ -50,7 +53,8 @@ pub(super) fn write_items<T>(
     }
 }
 
-/// Writes the members of the object that [are set aside](is_set_aside), and those that the document indexes only in part.
+/// Writes the members of the object that [are set aside](is_set_aside), and those that the document
+/// indexes only in part.
 pub(super) fn write_native(out: &mut Vec<u8>, object: &Object<'_>, partial: &[(&str, Vec<u8>)]) {
     let is_native = |key: &str| is_set_aside(key) || partial.iter().any(|(name, _)| *name == key);
     let mut written = object

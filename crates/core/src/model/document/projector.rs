@@ -31,13 +31,15 @@ use crate::{
     planted::{Bug, planted},
 };
 
-/// `OpenSearch` refuses ids of more than 512 bytes; the rest is for the partition of a shared index.
+/// `OpenSearch` refuses ids of more than 512 bytes; the rest is for the partition of a shared
+/// index.
 const MAX_ID_BYTES: usize = 480;
 /// Room that a thread keeps for the next document.
 const MAX_SCRATCH_BYTES: usize = 64 << 10;
 
 thread_local! {
-    /// Documents are written here and then copied, so that those that wait take no more memory than they have bytes: their lengths are not known before.
+    /// Documents are written here and then copied, so that those that wait take no more memory than
+    /// they have bytes: their lengths are not known before.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -52,7 +54,8 @@ pub struct Projector {
     mask: MemberMask,
     /// How many fields are read from the object; those of the interpretation follow.
     native_fields: usize,
-    /// `{"apiVersion":…,"kind":…,"cluster":…,"search":{"resource":…,"group":…`, and `"rulesHash":…` if it has one
+    /// `{"apiVersion":…,"kind":…,"cluster":…,"search":{"resource":…,"group":…`, and `"rulesHash":…`
+    /// if it has one
     head: Vec<u8>,
     id_prefix: String,
     hides_data: bool,
@@ -62,8 +65,9 @@ pub struct Projector {
 }
 
 impl Projector {
-    /// A projector for one resource of one cluster. `fields` are the kind's selectable fields without `metadata.name` and
-    /// `metadata.namespace`, which every document has under their own paths.
+    /// A projector for one resource of one cluster. `fields` are the kind's selectable fields
+    /// without `metadata.name` and `metadata.namespace`, which every document has under their own
+    /// paths.
     pub fn new(
         cluster: &ClusterName,
         resource: &Resource,
@@ -117,7 +121,8 @@ impl Projector {
         }
     }
 
-    /// The same, with what an interpreter says of each object. Its fields take the place of others of the same names.
+    /// The same, with what an interpreter says of each object. Its fields take the place of others
+    /// of the same names.
     #[must_use]
     pub fn interpreted_by(mut self, interpreter: Arc<dyn Interpret>) -> Self {
         let native = self.fields.iter();
@@ -174,13 +179,14 @@ impl Projector {
         )
     }
 
-    /// The document of an object, with what its interpreter says. `indexed_at` is an RFC 3339 time. Where the projection redacts anything, the redacted
-    /// text is parsed once more.
+    /// The document of an object, with what its interpreter says. `indexed_at` is an RFC 3339 time.
+    /// Where the projection redacts anything, the redacted text is parsed once more.
     pub fn document(&self, object: &Object<'_>, indexed_at: &str) -> Result<Document, ObjectError> {
         self.document_by(object, self.interpreter.as_deref(), indexed_at)
     }
 
-    /// The document of an object, with what another interpreter says, which reads no more than the projector's own, or everything.
+    /// The document of an object, with what another interpreter says, which reads no more than the
+    /// projector's own, or everything.
     pub fn document_by(
         &self,
         object: &Object<'_>,

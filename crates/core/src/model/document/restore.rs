@@ -10,7 +10,8 @@ use crate::model::{
     well_known::{CLUSTER_ANNOTATION, DOCUMENT_KEYS},
 };
 
-/// The object of a document in its native shape, with [`CLUSTER_ANNOTATION`]; the reverse of [`Projector::document`](super::Projector::document).
+/// The object of a document in its native shape, with [`CLUSTER_ANNOTATION`]; the reverse of
+/// [`Projector::document`](super::Projector::document).
 ///
 /// Values that are only passed on are read once.
 #[derive(Clone, Debug)]
@@ -31,7 +32,8 @@ impl Restored {
     }
 }
 
-/// The `_source` of a hit: the restored object, or the error, so that the reader can name the document that cannot be read.
+/// The `_source` of a hit: the restored object, or the error, so that the reader can name the
+/// document that cannot be read.
 #[derive(Debug)]
 pub struct HitSource(pub Result<Restored, serde_json::Error>);
 

@@ -41,7 +41,8 @@ pub(super) fn write_owners(out: &mut Vec<u8>, object: &Object<'_>) {
     write_list(out, members::OWNER_NAMES, names);
 }
 
-/// Whether a text is searched by words. Kubernetes does not limit the names of owners, and OpenSearch refuses a document with a term of 32 KiB.
+/// Whether a text is searched by words. Kubernetes does not limit the names of owners, and
+/// OpenSearch refuses a document with a term of 32 KiB.
 pub(super) fn is_indexed(text: &str) -> bool {
     (1..=MAX_FIELD_VALUE_BYTES).contains(&text.len())
 }

@@ -5,8 +5,9 @@ use crate::{
     value::{Tree, list, text},
 };
 
-/// The application's own word. `None` while it has none, or one that is not of Argo CD. Source: `Application/health.lua` in
-/// `resource_customizations/argoproj.io` of Argo CD. The cause of a bad one is its first condition, such as `ComparisonError`.
+/// The application's own word. `None` while it has none, or one that is not of Argo CD. Source:
+/// `Application/health.lua` in `resource_customizations/argoproj.io` of Argo CD. The cause of a bad
+/// one is its first condition, such as `ComparisonError`.
 pub fn application(object: Tree<'_>) -> Option<Assessment> {
     let word = text(object, &["status", "health", "status"]);
     let health = Health::from_word(word)?;

@@ -27,7 +27,8 @@ use crate::{
     reads,
 };
 
-/// An object's members, without `apiVersion` and `kind`; its health and reason; a part of its message.
+/// An object's members, without `apiVersion` and `kind`; its health and reason; a part of its
+/// message.
 type Case = (
     &'static str,
     &'static str,

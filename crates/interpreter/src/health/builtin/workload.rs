@@ -71,8 +71,8 @@ fn replicas_to_update(object: Tree<'_>) -> Option<Assessment> {
     ))
 }
 
-/// A partition and `OnDelete` leave pods at the old revision on purpose. Other old pods are an update
-/// in progress.
+/// A partition and `OnDelete` leave pods at the old revision on purpose. Other old pods are an
+/// update in progress.
 pub fn stateful_set(object: Tree<'_>) -> Assessment {
     if count(object, "observedGeneration") == 0 {
         return Assessment::new(

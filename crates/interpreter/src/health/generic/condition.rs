@@ -73,7 +73,8 @@ struct States<'v> {
     unfamiliar: Option<StatusCondition<'v>>,
 }
 
-/// Judges the conditions that are meant to be true. `active`: an activity is under way, according to another condition.
+/// Judges the conditions that are meant to be true. `active`: an activity is under way, according
+/// to another condition.
 fn states<'v>(conditions: &[StatusCondition<'v>], active: bool) -> States<'v> {
     let mut states = States::default();
     for condition in conditions {
@@ -93,7 +94,8 @@ fn states<'v>(conditions: &[StatusCondition<'v>], active: bool) -> States<'v> {
 }
 
 impl<'v> States<'v> {
-    /// The summaries. Others only where there is no summary, and those that name the cause of what a summary says.
+    /// The summaries. Others only where there is no summary, and those that name the cause of what
+    /// a summary says.
     fn counted(&self) -> EvidenceSet<'v> {
         let mut counted = self.summaries.clone();
         match self.summaries.winner().map(|evidence| evidence.indication) {

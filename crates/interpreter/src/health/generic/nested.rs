@@ -47,7 +47,8 @@ impl<'v> Nested<'v> {
         nested
     }
 
-    /// The evidence that wins. What is about an earlier generation counts only if there is nothing else.
+    /// The evidence that wins. What is about an earlier generation counts only if there is nothing
+    /// else.
     pub(super) fn winner(&self) -> Option<Evidence<'v>> {
         self.counted().winner()
     }

@@ -116,8 +116,8 @@ fn phrase(latest: &[&str; MAX_PHRASE]) -> Classes {
         .fold(Classes::default(), |found, (class, _)| found | class)
 }
 
-/// The words of a text: it is split at everything that is no letter and before each capital that begins a word.
-/// `ErrImagePull` is err, image and pull; `OOMKilled` is OOM and killed.
+/// The words of a text: it is split at everything that is no letter and before each capital that
+/// begins a word. `ErrImagePull` is err, image and pull; `OOMKilled` is OOM and killed.
 pub(super) fn tokens(text: &str) -> impl Iterator<Item = &str> {
     let bytes = text.as_bytes();
     let mut at = 0;

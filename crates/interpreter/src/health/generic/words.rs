@@ -1,5 +1,5 @@
-//! The words by which texts are judged. The lists were measured on the health tests of Argo CD; a word here changes what many
-//! kinds of objects are said to be.
+//! The words by which texts are judged. The lists were measured on the health tests of Argo CD; a
+//! word here changes what many kinds of objects are said to be.
 
 use std::collections::HashMap;
 use std::ops::BitOr;

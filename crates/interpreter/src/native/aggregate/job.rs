@@ -56,7 +56,8 @@ fn of_all<'i>(
 
 type Statuses<'i> = std::vec::IntoIter<&'i Value>;
 
-/// The conditions of the whole Job: Failed as soon as one member's has failed, Complete once all are.
+/// The conditions of the whole Job: Failed as soon as one member's has failed, Complete once all
+/// are.
 fn conditions(items: &[AggregatedStatusItem]) -> Vec<Value> {
     let in_state = |kind| move |status: &Value| finished(status) == Some(kind);
     let failed: Vec<(&str, &Value)> = reported(items)
@@ -99,7 +100,8 @@ fn true_condition<'v>(status: &'v Value, kind: &str) -> Option<&'v Value> {
     })
 }
 
-/// A true condition since the last member has it. Karmada writes the present time, and so another status each time.
+/// A true condition since the last member has it. Karmada writes the present time, and so another
+/// status each time.
 fn condition(items: &[AggregatedStatusItem], kind: &str, reason: &str, message: &str) -> Value {
     let of_members = reported(items).filter_map(|(_, status)| true_condition(status, kind));
     let mut condition = json!({

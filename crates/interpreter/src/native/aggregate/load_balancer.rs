@@ -52,7 +52,8 @@ fn has_no_status(object: &Value) -> bool {
     status.is_null() || status == &json!({}) || status == &json!({"loadBalancer": {}})
 }
 
-/// What tells entries apart, in the order of entries: by host name, those without one last, then by IP, then by mode.
+/// What tells entries apart, in the order of entries: by host name, those without one last, then by
+/// IP, then by mode.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct BalancerAddress<'v> {
     without_hostname: bool,

@@ -47,7 +47,8 @@ pub fn with_status(object: &Value, status: Value) -> Value {
 
 /// The latest of the times of a name.
 ///
-/// API servers write these times in UTC and with whole seconds, so that the texts are ordered as the times are.
+/// API servers write these times in UTC and with whole seconds, so that the texts are ordered as
+/// the times are.
 pub fn latest_time<'v>(values: impl Iterator<Item = &'v Value>, name: &str) -> Option<&'v str> {
     times(values, name).max()
 }

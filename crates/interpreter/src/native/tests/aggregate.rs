@@ -14,7 +14,8 @@ fn workload(kind: &str, status: &Value) -> Value {
     workload
 }
 
-/// What a member reports that has observed generation 3 of its own object, made of a generation of the template.
+/// What a member reports that has observed generation 3 of its own object, made of a generation of
+/// the template.
 fn report(template_generation: i64, counters: &Value) -> Value {
     let mut report = json!({
         "generation": 3,

@@ -1,4 +1,5 @@
-//! The edges of kinds that are in wide use and none of Kubernetes itself. Sources: the projects' API references.
+//! The edges of kinds that are in wide use and none of Kubernetes itself. Sources: the projects'
+//! API references.
 
 use super::edge::{Edge, EdgePlace, KindEdges};
 
@@ -254,7 +255,8 @@ pub(super) const RULES: &[KindEdges] = &[
         group: "infrastructure.cluster.x-k8s.io",
         ..CLUSTER_LABEL
     },
-    // Argo CD and Rollouts: <https://argo-cd.readthedocs.io/en/stable/operator-manual/declarative-setup/>.
+    // Argo CD and Rollouts:
+    // <https://argo-cd.readthedocs.io/en/stable/operator-manual/declarative-setup/>.
     KindEdges {
         group: "argoproj.io",
         kinds: &["Application"],

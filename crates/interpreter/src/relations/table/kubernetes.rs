@@ -1,4 +1,5 @@
-//! The edges of the kinds of Kubernetes. Source: <https://kubernetes.io/docs/reference/kubernetes-api/>.
+//! The edges of the kinds of Kubernetes. Source:
+//! <https://kubernetes.io/docs/reference/kubernetes-api/>.
 
 use super::edge::{Edge, EdgePlace, KindEdges};
 

@@ -46,10 +46,12 @@ impl HealthScript {
         }
     }
 
-    /// Runs the script in a state of this thread. That may take a second; a typical script takes less than 100 µs.
+    /// Runs the script in a state of this thread. That may take a second; a typical script takes
+    /// less than 100 µs.
     ///
-    /// `None`: the script has no opinion (it returned nil, an empty table, or a field of the wrong type), and the next rule answers.
-    /// An error is Unknown with its text, and so is a word that Argo CD does not know.
+    /// `None`: the script has no opinion (it returned nil, an empty table, or a field of the wrong
+    /// type), and the next rule answers. An error is Unknown with its text, and so is a word that
+    /// Argo CD does not know.
     pub fn run(&self, object: &Value) -> Option<Assessment> {
         match self.result(object) {
             Ok(None) => None,
@@ -81,7 +83,8 @@ impl HealthScript {
     }
 }
 
-/// The assessment in the fields of a table; `None` for an empty one and for fields of the wrong type.
+/// The assessment in the fields of a table; `None` for an empty one and for fields of the wrong
+/// type.
 fn assessment(fields: &Value) -> Option<Assessment> {
     let fields = fields.as_object()?;
     let status = text_field(fields, "status")?;
@@ -92,7 +95,8 @@ fn assessment(fields: &Value) -> Option<Assessment> {
     })
 }
 
-/// A text; empty if the field is missing, `None` if it has another type. Go's decoder takes names in any case.
+/// A text; empty if the field is missing, `None` if it has another type. Go's decoder takes names
+/// in any case.
 fn text_field<'f>(fields: &'f Map<String, Value>, name: &str) -> Option<&'f str> {
     let field = fields.get(name).or_else(|| {
         let mut members = fields.iter();

@@ -44,7 +44,8 @@ pub fn is_customization(key: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The scripts by `<group>/<Kind>`, with wildcards. A key of its own overrides the entry of the map.
+/// The scripts by `<group>/<Kind>`, with wildcards. A key of its own overrides the entry of the
+/// map.
 pub fn scripts(data: &Map<String, Value>) -> Result<BTreeMap<String, String>, ArgoHealthError> {
     let mut scripts = match data.get(PREFIX).and_then(Value::as_str) {
         Some(yaml) => scripts_of_map(yaml)?,
@@ -85,7 +86,8 @@ fn first_line(error: &serde_saphyr::Error) -> String {
         .collect()
 }
 
-/// Form 2: a key for each kind, `resource.customizations.health.<group>_<Kind>`. `None` for keys without a script.
+/// Form 2: a key for each kind, `resource.customizations.health.<group>_<Kind>`. `None` for keys
+/// without a script.
 fn health_key(key: &str, value: &Value) -> Result<Option<String>, ArgoHealthError> {
     let Some(("", rest)) = key.split_once(PREFIX) else {
         return Ok(None);
@@ -136,7 +138,8 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// A pattern over the whole key, in which `*` spans everything; `None` if the key has no wildcard or is no pattern.
+    /// A pattern over the whole key, in which `*` spans everything; `None` if the key has no
+    /// wildcard or is no pattern.
     pub fn parse(text: &str) -> Option<Self> {
         if !text.contains(WILDCARDS) {
             return None;
@@ -158,7 +161,8 @@ impl Pattern {
         self.matcher.is_match(key)
     }
 
-    /// The order among patterns that match the same key: the longest literal part, then the alphabet.
+    /// The order among patterns that match the same key: the longest literal part, then the
+    /// alphabet.
     pub fn rank(&self) -> (Reverse<usize>, &str) {
         let literal = self.text.chars().filter(|c| !WILDCARDS.contains(c)).count();
         (Reverse(literal), &self.text)

@@ -103,7 +103,8 @@ struct Scanner<'t> {
 }
 
 impl<'t> Scanner<'t> {
-    /// Takes the first token, or the whole statement of a label or `goto`; returns the number of tokens taken.
+    /// Takes the first token, or the whole statement of a label or `goto`; returns the number of
+    /// tokens taken.
     fn step(&mut self, tokens: &[LuaToken<'t>]) -> usize {
         match tokens {
             [

@@ -29,7 +29,8 @@ pub struct LuaToken<'t> {
     pub line: usize,
 }
 
-/// The tokens of a text, without comments. A text that is no Lua gives some tokens or other: the compiler refuses it anyway.
+/// The tokens of a text, without comments. A text that is no Lua gives some tokens or other: the
+/// compiler refuses it anyway.
 pub fn of(text: &str) -> Vec<LuaToken<'_>> {
     let mut tokens = Vec::new();
     let mut position = 0;
@@ -83,7 +84,8 @@ fn word_length(rest: &str) -> usize {
         .unwrap_or(rest.len())
 }
 
-/// Exponents may have a sign, but neither `+` nor `-` starts a statement: to take them apart does no harm.
+/// Exponents may have a sign, but neither `+` nor `-` starts a statement: to take them apart does
+/// no harm.
 fn number_length(rest: &str) -> usize {
     rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.')
         .unwrap_or(rest.len())
@@ -97,7 +99,8 @@ fn comment_length(rest: &str) -> usize {
     }
 }
 
-/// The length of `[[…]]`, `[=[…]=]` and so on at the beginning of a text; `None` if there is no opening bracket.
+/// The length of `[[…]]`, `[=[…]=]` and so on at the beginning of a text; `None` if there is no
+/// opening bracket.
 fn long_bracket_length(rest: &str) -> Option<usize> {
     let inner = rest.strip_prefix('[')?;
     let level = inner.bytes().take_while(|byte| *byte == b'=').count();

@@ -56,8 +56,8 @@ impl WebhookEndpoint {
         json!([address, ca_bundle])
     }
 
-    /// The endpoint that a `clientConfig` describes. Where it has both a service and a URL, which is refused today, the service counts, as
-    /// in Karmada.
+    /// The endpoint that a `clientConfig` describes. Where it has both a service and a URL, which
+    /// is refused today, the service counts, as in Karmada.
     pub(super) fn parse(path: &str, client: &Value) -> Result<Self, FieldProblem> {
         let service = value::at(client, &["service"]);
         let url = value::at(client, &["url"]);

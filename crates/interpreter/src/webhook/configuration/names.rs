@@ -2,7 +2,8 @@
 //!
 //! Source: `k8s.io/apimachinery/pkg/util/validation`.
 
-/// A DNS-1123 label: lower-case letters, digits and `-`, which stands neither first nor last; at most 63.
+/// A DNS-1123 label: lower-case letters, digits and `-`, which stands neither first nor last; at
+/// most 63.
 pub(super) fn is_label(text: &str) -> bool {
     text.len() <= 63 && is_part(text)
 }
@@ -12,7 +13,8 @@ pub(super) fn is_version_label(text: &str) -> bool {
     is_label(text) && text.starts_with(|first: char| first.is_ascii_lowercase())
 }
 
-/// A DNS-1123 subdomain: parts with dots between them, of at most 253 bytes in all. As in Kubernetes, a part has no limit of its own.
+/// A DNS-1123 subdomain: parts with dots between them, of at most 253 bytes in all. As in
+/// Kubernetes, a part has no limit of its own.
 pub(super) fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_part)
 }

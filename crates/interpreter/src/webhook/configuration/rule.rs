@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::{value, webhook::dialect::Dialect};
 
-/// Operations on resources. It matches if each part does; `*` stands for everything, also beside other names.
+/// Operations on resources. It matches if each part does; `*` stands for everything, also beside
+/// other names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookRule {
     operations: AllowedNames,
@@ -130,7 +131,8 @@ fn texts<'v>(rule: &'v Value, member: &str) -> impl Iterator<Item = &'v str> {
         .filter_map(Value::as_str)
 }
 
-/// The resource of an entry that applies to whole objects. `pods/*` does, as in the matcher of admission webhooks; `pods/log` does not.
+/// The resource of an entry that applies to whole objects. `pods/*` does, as in the matcher of
+/// admission webhooks; `pods/log` does not.
 fn whole_resource(entry: &str) -> Option<&str> {
     match entry.split_once('/') {
         None => Some(entry),

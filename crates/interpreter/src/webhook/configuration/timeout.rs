@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::value;
 
-/// The time that a webhook has if its configuration does not say. The proposal has this default. Karmada's comment names it too, but its
-/// code then waits without end.
+/// The time that a webhook has if its configuration does not say. The proposal has this default.
+/// Karmada's comment names it too, but its code then waits without end.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time that a configuration may set.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(30);

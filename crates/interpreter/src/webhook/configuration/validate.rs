@@ -1,7 +1,8 @@
 //! The rules that configurations follow.
 //!
-//! Sources: `pkg/webhook/configuration/validating.go` of Karmada, and for `resources` and `scope` the validation of admission webhooks in
-//! `pkg/apis/admissionregistration/validation` of Kubernetes.
+//! Sources: `pkg/webhook/configuration/validating.go` of Karmada, and for `resources` and `scope`
+//! the validation of admission webhooks in `pkg/apis/admissionregistration/validation` of
+//! Kubernetes.
 
 use std::collections::BTreeSet;
 

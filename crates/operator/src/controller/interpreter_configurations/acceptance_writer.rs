@@ -1,5 +1,5 @@
-//! Tells the authors of interpreter configurations what is not in use: in the condition `Accepted`, or where the CRD has no status, as Karmada's,
-//! in an Event.
+//! Tells the authors of interpreter configurations what is not in use: in the condition `Accepted`,
+//! or where the CRD has no status, as Karmada's, in an Event.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -14,8 +14,8 @@ use super::{in_flight::ReviewKey, reviewer::Reviewer};
 /// room for what the user waits for. Further decisions are asked for when they have expired.
 pub(super) const MAX_RENEWALS: usize = 4;
 
-/// Renewals of all users at a time. No request holds their memory: each has the user, its groups and
-/// what the identity provider adds, some kilobytes.
+/// Renewals of all users at a time. No request holds their memory: each has the user, its groups
+/// and what the identity provider adds, some kilobytes.
 const MAX_ALL: usize = 1_024;
 
 /// Who renews, and for which user.
@@ -35,7 +35,8 @@ pub(super) struct Renewal {
 }
 
 impl Renewals {
-    /// Begins a renewal, unless this one is in flight or there are too many, of this user or of all.
+    /// Begins a renewal, unless this one is in flight or there are too many, of this user or of
+    /// all.
     pub(super) fn begin(
         &self,
         reviewer: Reviewer<'_>,

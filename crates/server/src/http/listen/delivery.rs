@@ -7,9 +7,9 @@
 //! each 64 KiB have the same time however the handler produces them.
 //!
 //! Guarantee: a response ends when a piece of 64 KiB is unread for 30 seconds, or at its
-//! [`ResponseDeadline`]; while others wait for the memory of its request, also when a piece is unread
-//! for 2 seconds and a little, or when pieces that were unread for 5 seconds together have less than
-//! 1,280 KiB.
+//! [`ResponseDeadline`]; while others wait for the memory of its request, also when a piece is
+//! unread for 2 seconds and a little, or when pieces that were unread for 5 seconds together have
+//! less than 1,280 KiB.
 
 use std::{
     pin::Pin,
@@ -160,8 +160,8 @@ impl ResponseTimer {
         *self.lock() = TimerDeadlines::default();
     }
 
-    /// Waits until a timeout expires. It wakes at least every [`PIECE_TIMEOUT`]; while a response may
-    /// hold memory, every [`HELD_PIECE_TIMEOUT`], and every [`CHECK_INTERVAL`] while a piece is
+    /// Waits until a timeout expires. It wakes at least every [`PIECE_TIMEOUT`]; while a response
+    /// may hold memory, every [`HELD_PIECE_TIMEOUT`], and every [`CHECK_INTERVAL`] while a piece is
     /// unread. No piece that becomes unread meanwhile expires before that.
     async fn expired(&self) -> AbortReason {
         loop {

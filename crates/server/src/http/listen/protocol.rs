@@ -2,8 +2,9 @@
 //!
 //! ALPN alone decides between the two versions. `hyper_util::server::conn::auto` does not fit: with
 //! upgrades it always goes by the first bytes, so that a port without TLS would serve HTTP/2, too.
-//! `hyper_util::server::graceful` does not fit either: it shuts down all connections at once, but an
-//! idle one has to be shut down alone; and it has no support for HTTP/1.1 connections with upgrades.
+//! `hyper_util::server::graceful` does not fit either: it shuts down all connections at once, but
+//! an idle one has to be shut down alone; and it has no support for HTTP/1.1 connections with
+//! upgrades.
 
 use std::{convert::Infallible, net::IpAddr, pin::Pin, sync::Arc, time::Duration};
 

@@ -7,7 +7,8 @@ use fleetdex_core::model::{self, ClusterName};
 
 use crate::api_error::ApiError;
 
-/// A little longer than the request timeout of an apiserver (60 s), so that its own response comes first.
+/// A little longer than the request timeout of an apiserver (60 s), so that its own response comes
+/// first.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
 
 /// Forwarding failed without a response that could be passed on.

@@ -22,8 +22,9 @@ pub(in crate::read) struct PlannedSearch {
     pub(in crate::read) warnings: Vec<String>,
 }
 
-/// A request for all objects of a resource that another request selects; `None` if there are none: in the namespaces of the request if the resource is
-/// cluster-scoped, or in its clusters if none of them has the resource.
+/// A request for all objects of a resource that another request selects; `None` if there are none:
+/// in the namespaces of the request if the resource is cluster-scoped, or in its clusters if none
+/// of them has the resource.
 pub(in crate::read) fn of_resource(
     request: &ListRequest,
     registered: &RegisteredResource,
@@ -55,8 +56,8 @@ pub(in crate::read) fn of_resource(
     })
 }
 
-/// The first field of a selector that some store does not support for a resource. A path in the objects does not stand for an interpreted field of the
-/// same name.
+/// The first field of a selector that some store does not support for a resource. A path in the
+/// objects does not stand for an interpreted field of the same name.
 pub(super) fn unsupported_path<'r>(
     registered: &RegisteredResource,
     request: &'r ListRequest,
@@ -77,7 +78,8 @@ pub(super) fn unsupported_path<'r>(
         .find(is_unsupported)
 }
 
-/// Why a resource is not searched by an interpreted field; `None` for other fields, which few kinds have.
+/// Why a resource is not searched by an interpreted field; `None` for other fields, which few kinds
+/// have.
 pub(super) fn uninterpreted_warning(
     registered: &RegisteredResource,
     path: &FieldPath,

@@ -54,8 +54,8 @@ pub(super) fn not_registered(name: &ResourceName, message: String) -> ApiError {
     }
 }
 
-/// Any version of the group finds the objects, also one that no cluster serves any more: an older client should not have to know. What is
-/// no version at all is a slip.
+/// Any version of the group finds the objects, also one that no cluster serves any more: an older
+/// client should not have to know. What is no version at all is a slip.
 pub(super) fn check_version(
     registered: &RegisteredResource,
     version: &str,
@@ -74,7 +74,8 @@ pub(super) fn check_version(
     Err(not_registered(name, message))
 }
 
-/// The apiserver has no such path for a resource without namespaces; our parameter for it means nothing.
+/// The apiserver has no such path for a resource without namespaces; our parameter for it means
+/// nothing.
 pub(super) fn check_namespaces(
     registered: &RegisteredResource,
     request: &ListRequest,

@@ -110,7 +110,8 @@ pub(super) fn select_stores(
         ApiError::BadRequest(format!("{problem}; choose with the parameter store: {}", names()))
     })?;
     if shares.is_empty() {
-        // A query needs a store even if no cluster of the request holds the resource. That store is not queried.
+        // A query needs a store even if no cluster of the request holds the resource. That store is
+        // not queried.
         shares.extend(holders.keys().next().map(|store| ((*store).clone(), None)));
     }
     let mut parts = Vec::with_capacity(shares.len());

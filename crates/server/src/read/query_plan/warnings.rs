@@ -15,7 +15,8 @@ use crate::catalog::{Catalog, ClusterNamespace, RegisteredResource, StoredResour
 const MAX_NAMES: usize = 5;
 /// Clusters in `metadata.asOf`.
 const MAX_AS_OF: usize = 100;
-/// Bytes of one warning: ten of them are a fifth of what clients take as headers. The messages of members may be long.
+/// Bytes of one warning: ten of them are a fifth of what clients take as headers. The messages of
+/// members may be long.
 const MAX_SENTENCE_BYTES: usize = 512;
 /// Warnings in one response; further ones are only counted.
 const MAX_WARNINGS: usize = 10;
@@ -29,7 +30,8 @@ pub(crate) fn truncated(mut sentence: String) -> String {
     sentence
 }
 
-/// Objects keep the `apiVersion` that their cluster serves: one warning for each version other than the requested one.
+/// Objects keep the `apiVersion` that their cluster serves: one warning for each version other than
+/// the requested one.
 fn other_versions(
     registered: &RegisteredResource,
     request: &ListRequest,

@@ -1,4 +1,5 @@
-//! What a search selects: its terms as clusters, kinds, selectors and words, which lists understand.
+//! What a search selects: its terms as clusters, kinds, selectors and words, which lists
+//! understand.
 
 use std::collections::BTreeSet;
 
@@ -114,7 +115,8 @@ impl SearchSelection {
         term: &ReadTerm<'_>,
     ) -> Result<(), ApiError> {
         match condition {
-            // Read before: all words are one selector, and clusters are named before anything is looked up.
+            // Read before: all words are one selector, and clusters are named before anything is
+            // looked up.
             Condition::Word(_) | Condition::Cluster(_) => {}
             Condition::Kind(names) => {
                 let mut named = BTreeSet::new();
@@ -256,7 +258,8 @@ fn one_of(
     }
 }
 
-/// The registered resources of a name: kind, plural, singular or short name, alone or followed by `.group`.
+/// The registered resources of a name: kind, plural, singular or short name, alone or followed by
+/// `.group`.
 fn resources_called(
     catalog: &Catalog,
     name: &str,
@@ -286,7 +289,8 @@ fn is_called(registered: &RegisteredResource, name: &str) -> bool {
             || is_short_name())
 }
 
-/// The terms by which objects refer to another one. Its kind may be one that no registry selects, if it is built in.
+/// The terms by which objects refer to another one. Its kind may be one that no registry selects,
+/// if it is built in.
 fn terms_of(
     catalog: &Catalog,
     object: &UsedObject,

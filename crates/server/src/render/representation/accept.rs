@@ -1,6 +1,7 @@
 //! The header `Accept`, clause by clause.
 //!
-//! Source of the rules: `NegotiateMediaTypeOptions` of <https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/handlers/negotiation>
+//! Source of the rules: `NegotiateMediaTypeOptions` of
+//! <https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/handlers/negotiation>
 
 use http::{HeaderMap, header};
 

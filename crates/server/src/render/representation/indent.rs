@@ -7,8 +7,8 @@ const MAX_LAID_OUT: usize = 16 << 20;
 /// with, reads 128 levels.
 const MAX_DEPTH: usize = 100;
 
-/// About how many bytes JSON takes with an indented line for each of its values, or for each line of
-/// its texts; `None` if it stays on one line.
+/// About how many bytes JSON takes with an indented line for each of its values, or for each line
+/// of its texts; `None` if it stays on one line.
 pub fn laid_out_size(json: &[u8]) -> Option<usize> {
     let (mut size, mut depth, mut in_text) = (json.len(), 1_usize, false);
     let mut deepest = depth;

@@ -23,7 +23,8 @@ pub struct ObjectEncoder {
 }
 
 impl ObjectEncoder {
-    /// `kind` is that of the objects, in the requested version. `table` is called if the output is a Table. Ages are computed at `now`.
+    /// `kind` is that of the objects, in the requested version. `table` is called if the output is
+    /// a Table. Ages are computed at `now`.
     pub fn new(
         representation: Representation,
         kind: Gvk,
@@ -51,7 +52,8 @@ impl ObjectEncoder {
 
     /// Encodes one object: itself, a Table of one row, or its metadata.
     ///
-    /// `with_columns` is false for all but the first event of a watch, which alone has column definitions.
+    /// `with_columns` is false for all but the first event of a watch, which alone has column
+    /// definitions.
     pub fn object(&self, hit: &Hit, with_columns: bool) -> Result<Vec<u8>, ApiError> {
         let mut json = Vec::with_capacity(hit.object.get().len() + 1);
         match (&self.table, self.representation.output) {

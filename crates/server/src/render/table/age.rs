@@ -1,6 +1,7 @@
 //! Durations as kubectl shows them: at most two units, and never more digits than matter.
 //!
-//! Source of the steps: `HumanDuration` of <https://pkg.go.dev/k8s.io/apimachinery/pkg/util/duration>
+//! Source of the steps: `HumanDuration` of
+//! <https://pkg.go.dev/k8s.io/apimachinery/pkg/util/duration>
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;

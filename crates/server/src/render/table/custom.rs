@@ -1,6 +1,7 @@
 //! The columns of a custom resource, as its definition names them in `additionalPrinterColumns`.
 //!
-//! Source: `tableconvertor` of <https://pkg.go.dev/k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor>
+//! Source: `tableconvertor` of
+//! <https://pkg.go.dev/k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor>
 
 use fleetdex_core::{
     fuel::{Fuel, OutOfFuel},

@@ -1,7 +1,9 @@
-//! The fields of an object that columns read, borrowed from its JSON. All other fields are skipped while parsing.
+//! The fields of an object that columns read, borrowed from its JSON. All other fields are skipped
+//! while parsing.
 //!
-//! This is not `JsonTree` of the core, because that would need an implementation of the trait of paths, output with sorted keys, and here a trait for the
-//! zero values that columns show of missing fields, together about as long as the parser that this module would save.
+//! This is not `JsonTree` of the core, because that would need an implementation of the trait of
+//! paths, output with sorted keys, and here a trait for the zero values that columns show of
+//! missing fields, together about as long as the parser that this module would save.
 
 use std::{borrow::Cow, fmt};
 

@@ -538,7 +538,8 @@ fn cells_that_take_too_many_steps_say_so_and_all_rows_have_one_bound() {
         assert_eq!((&cells[1], &cells[2]), (&json!("w"), &json!("t")));
         let cells = cells.as_array().unwrap()[3..].iter();
         let complex = cells.filter(|cell| *cell == "<too complex>").count();
-        // The first object has the steps that are there at the beginning; any other may have some that one before it has left.
+        // The first object has the steps that are there at the beginning; any other may have some
+        // that one before it has left.
         let expected = if number == 0 { 10 } else { 62 };
         assert!(complex >= expected, "{number}: {complex}");
     }

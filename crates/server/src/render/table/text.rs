@@ -52,7 +52,8 @@ pub fn labels(map: &JsonNode<'_>) -> String {
     or(&pairs.join(","), NONE).to_owned()
 }
 
-/// A label selector in the form that kubectl reads; `None` if it is not valid. Without any requirement it is empty.
+/// A label selector in the form that kubectl reads; `None` if it is not valid. Without any
+/// requirement it is empty.
 pub fn selector(selector: &JsonNode<'_>) -> Option<String> {
     let labels = selector.member("matchLabels").entries();
     let mut requirements: Vec<(&str, String)> = labels

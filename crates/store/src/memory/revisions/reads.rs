@@ -33,10 +33,11 @@ impl StoredRevisions {
         selected
     }
 
-    /// Hands over the tables that a query reads, one for each cluster, each with what the caller may see there.
+    /// Hands over the tables that a query reads, one for each cluster, each with what the caller
+    /// may see there.
     ///
-    /// The terms of words are looked for once: while the tables are locked, their documents keep their terms, and get no
-    /// others.
+    /// The terms of words are looked for once: while the tables are locked, their documents keep
+    /// their terms, and get no others.
     pub(in crate::memory) fn for_each_table(
         &self,
         query: &Query,

@@ -3,7 +3,8 @@
 //! Guarantee: a signature covers method, host, path, query string and body of the request as they
 //! are sent, so it is of no use for any other request. Secret keys are never sent.
 //!
-//! Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html>
+//! Source:
+//! <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html>
 
 use bytes::Bytes;
 use fleetdex_core::model::{causes, hex, quoted};

@@ -97,8 +97,8 @@ impl Client {
         Self { documents, ..self }
     }
 
-    /// Sends a request, and parses the response within memory that is reserved for both. Returns what
-    /// `parse` made of it, and the memory, which is as much as the response has bytes.
+    /// Sends a request, and parses the response within memory that is reserved for both. Returns
+    /// what `parse` made of it, and the memory, which is as much as the response has bytes.
     pub async fn call_and_parse<T>(
         &self,
         call: Call<'_>,

@@ -11,11 +11,11 @@ use prometheus_client::metrics::counter::Counter as Count;
 use crate::StoreError;
 
 /// Queries for a few documents, or none. Enough for some thousand a second, and few enough that the
-/// queues of OpenSearch, which do not know users, stay short: with 1,000 parts of searches in one, it
-/// refuses all further ones.
+/// queues of OpenSearch, which do not know users, stay short: with 1,000 parts of searches in one,
+/// it refuses all further ones.
 const SLOTS: usize = 64;
-/// Queries for more than [`FEW_DOCUMENTS`] at a time. OpenSearch holds the response of each until it
-/// has been read; 80 unread lists of 30 MB made one with a heap of 1 GiB unreachable for good.
+/// Queries for more than [`FEW_DOCUMENTS`] at a time. OpenSearch holds the response of each until
+/// it has been read; 80 unread lists of 30 MB made one with a heap of 1 GiB unreachable for good.
 const LARGE_SLOTS: usize = 8;
 /// A page of the web page has no more.
 const FEW_DOCUMENTS: u64 = 100;

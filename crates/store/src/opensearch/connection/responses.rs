@@ -2,10 +2,10 @@
 //! operator itself.
 //!
 //! Responses to users count in the memory of their requests, so that users and the operator do not
-//! keep each other waiting. A response is counted from its first bytes until it has been parsed, and
-//! what is parsed of it for users until they have it. Nothing else is awaited while a response to
-//! the operator is counted: a request that waits for room waits for responses in transit from this
-//! store, never for a user who reads, a member or another store.
+//! keep each other waiting. A response is counted from its first bytes until it has been parsed,
+//! and what is parsed of it for users until they have it. Nothing else is awaited while a response
+//! to the operator is counted: a request that waits for room waits for responses in transit from
+//! this store, never for a user who reads, a member or another store.
 
 use bytes::Bytes;
 use fleetdex_core::{model::MAX_OBJECT_BYTES, query::Requester};
@@ -24,8 +24,8 @@ pub const MAX_ANSWER_BYTES: usize = MAX_DOCUMENT_BYTES + (8 << 20);
 /// Bytes to read of an error response; the rest is left unread. OpenSearch reports each failed
 /// shard in half a KiB.
 const MAX_REFUSAL_BYTES: usize = 1 << 20;
-/// What responses to the operator may take together, besides one of the largest size: bulk requests,
-/// what they replace, ids and versions, indices.
+/// What responses to the operator may take together, besides one of the largest size: bulk
+/// requests, what they replace, ids and versions, indices.
 const UPKEEP: usize = 32 << 20;
 /// Divisor of the number of hits when a response is too long: from 10,000 to 1 in seven requests.
 const SHRINKING: usize = 4;
@@ -61,8 +61,8 @@ impl Default for ResponseBudget {
 }
 
 impl ResponseBudget {
-    /// The same with another limit for each response, and a budget that has room for one response of
-    /// that length besides the reserve.
+    /// The same with another limit for each response, and a budget that has room for one response
+    /// of that length besides the reserve.
     pub fn of_at_most(bytes: usize) -> Self {
         Self::within(bytes, bytes, bytes)
     }

@@ -1,7 +1,9 @@
-//! Translates aggregations to OpenSearch's `composite` aggregations, which count exactly and have pages.
+//! Translates aggregations to OpenSearch's `composite` aggregations, which count exactly and have
+//! pages.
 //!
-//! Labels are terms `key=value` of one field. A source over that field visits all labels of an object, so the aggregation starts at the first label's key,
-//! and skips the terms of other keys. A further request counts the objects without the label.
+//! Labels are terms `key=value` of one field. A source over that field visits all labels of an
+//! object, so the aggregation starts at the first label's key, and skips the terms of other keys. A
+//! further request counts the objects without the label.
 
 use std::borrow::Cow;
 
@@ -161,7 +163,8 @@ impl Composite {
         self.keys.iter().map(value).collect()
     }
 
-    /// The values and the count of a bucket; `None` if it belongs to other labels than the requested ones.
+    /// The values and the count of a bucket; `None` if it belongs to other labels than the
+    /// requested ones.
     pub fn read(&self, key: &Map<String, Value>, count: u64) -> Option<CompositeBucket> {
         let found = |number: usize| key.get(&name(number)).unwrap_or(&Value::Null);
         let values: Option<Vec<_>> = self
@@ -196,7 +199,8 @@ impl Composite {
             })
     }
 
-    /// The positions of the keys that have a source, the first label before all others: buckets are sorted in that order.
+    /// The positions of the keys that have a source, the first label before all others: buckets are
+    /// sorted in that order.
     fn in_order(&self) -> impl Iterator<Item = (usize, &str)> {
         let first = self.first_label().map(|(number, _)| number);
         let rest = (0..self.keys.len()).filter(move |number| Some(*number) != first);

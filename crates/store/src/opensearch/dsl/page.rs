@@ -55,7 +55,8 @@ pub fn request_body(checked: &CheckedQuery<'_>, paging: &Paging) -> Value {
 
 /// The query's sort keys, followed by a tie-breaker, so that no page repeats or loses an object.
 ///
-/// The tie-breaker is cluster, UID and version, which identify each document of a resource. OpenSearch 2 has no `_shard_doc`.
+/// The tie-breaker is cluster, UID and version, which identify each document of a resource.
+/// OpenSearch 2 has no `_shard_doc`.
 fn sort(query: &Query) -> Value {
     let mut keys: Vec<Value> = query.sort.iter().map(sort_key).collect();
     if query.sort.iter().all(|sort| sort.key != SortKey::Cluster) {
@@ -68,8 +69,9 @@ fn sort(query: &Query) -> Value {
 
 fn sort_key(sort: &Sort) -> Value {
     let order = if sort.descending { "desc" } else { "asc" };
-    // An object without a namespace sorts as if it were empty, one without a time as the oldest. `missing` is always set: with its
-    // default, OpenSearch loses objects without a time between pages.
+    // An object without a namespace sorts as if it were empty, one without a time as the oldest.
+    // `missing` is always set: with its default, OpenSearch loses objects without a time between
+    // pages.
     let missing = if sort.descending { "_last" } else { "_first" };
     match &sort.key {
         SortKey::Namespace => {

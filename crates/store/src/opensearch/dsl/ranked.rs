@@ -28,8 +28,8 @@ const SOURCE: [&str; 11] = [
     index_fields::REJECTED,
 ];
 
-/// The body of the `_search` for one page over several resources. It asks for one object more than the page holds, which shows whether another page
-/// follows, and for an exact count.
+/// The body of the `_search` for one page over several resources. It asks for one object more than
+/// the page holds, which shows whether another page follows, and for an exact count.
 pub fn ranked_body(ranked: &RankedQuery) -> Result<Value, QueryError> {
     let checked = ranked.checked()?;
     let mut body = json!({

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::clauses::{Clauses, any_of, term, texts};
 
-/// The body of the `_search` that finds relatives. The sort values ([`RELATIVE_KEYS`]) are all that it returns of each. The body asks for an exact count up to
-/// one more than may be found, so that too many are noticed.
+/// The body of the `_search` that finds relatives. The sort values ([`RELATIVE_KEYS`]) are all that
+/// it returns of each. The body asks for an exact count up to one more than may be found, so that
+/// too many are noticed.
 pub fn relatives_body(checked: CheckedRelatives<'_>) -> Value {
     let relatives = checked.relatives();
     let mut clauses = Clauses::default();
@@ -54,7 +55,8 @@ pub fn relatives_body(checked: CheckedRelatives<'_>) -> Value {
     })
 }
 
-/// The sort keys of a search for relatives: cluster, UID, group, plural, and namespace where there is one.
+/// The sort keys of a search for relatives: cluster, UID, group, plural, and namespace where there
+/// is one.
 pub const RELATIVE_KEYS: [&str; 5] = [
     index_fields::CLUSTER,
     index_fields::UID,

@@ -360,7 +360,8 @@ fn owners(clusters_with_owners: usize) -> Owners {
     owners
 }
 
-/// The count must be that of the built query, or OpenSearch would refuse a query that the check accepts.
+/// The count must be that of the built query, or OpenSearch would refuse a query that the check
+/// accepts.
 #[test]
 fn as_many_clauses_are_counted_as_are_built() {
     let with = |permitted| Query {

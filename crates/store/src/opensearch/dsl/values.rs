@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::selections::selected;
 
-/// The body of the `_search` for values of several resources' objects. It asks for no object; its aggregations are named by the positions of the
-/// prefixes.
+/// The body of the `_search` for values of several resources' objects. It asks for no object; its
+/// aggregations are named by the positions of the prefixes.
 pub fn values_body(values: &ValuesQuery) -> Result<Value, QueryError> {
     let prefixes = values.prefixes.iter().enumerate();
     let counts: Map<String, Value> = prefixes
@@ -36,8 +36,8 @@ fn frequent_terms(prefix: &ValuePrefix) -> Value {
     json!({ "terms": terms })
 }
 
-/// The regular expression of the indexed terms of these values, in the syntax of Lucene; `None`: all terms of the field.
-/// <https://docs.opensearch.org/latest/query-dsl/regex-syntax/>
+/// The regular expression of the indexed terms of these values, in the syntax of Lucene; `None`:
+/// all terms of the field. <https://docs.opensearch.org/latest/query-dsl/regex-syntax/>
 fn regular_expression(prefix: &ValuePrefix) -> Option<String> {
     let mut expression = String::new();
     if let ValueField::Label(key) = &prefix.field {
@@ -67,7 +67,8 @@ fn regular_expression(prefix: &ValuePrefix) -> Option<String> {
     Some(expression)
 }
 
-/// Appends a text as it is. In Lucene's syntax a backslash before anything but a letter or a digit takes its meaning away.
+/// Appends a text as it is. In Lucene's syntax a backslash before anything but a letter or a digit
+/// takes its meaning away.
 fn push_escaped(expression: &mut String, text: &str) {
     for character in text.chars() {
         if character.is_ascii() && !character.is_ascii_alphanumeric() {

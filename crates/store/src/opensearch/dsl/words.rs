@@ -14,7 +14,8 @@ pub(super) fn word_clause(word: &Word) -> Value {
     any(&part(word))
 }
 
-/// The clause that scores the documents that contain it: 3 for an exact match, 2 for a prefix and 1 for a part.
+/// The clause that scores the documents that contain it: 3 for an exact match, 2 for a prefix and 1
+/// for a part.
 pub(super) fn scored_clause(word: &Word) -> Value {
     let scored = |filter: &[Value], best: WordMatch| json!({ "constant_score": { "filter": any(filter), "boost": best as u8 } });
     json!({ "dis_max": { "queries": [

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::index_settings::IndexSettings;
 
-/// The version of [`mappings`]. Raise it here with every change that older indices lack: `revision.rs`
-/// then rebuilds every index.
+/// The version of [`mappings`]. Raise it here with every change that older indices lack:
+/// `revision.rs` then rebuilds every index.
 pub const MAPPING_VERSION: u32 = 5;
 
 /// Above templates that match every index.

@@ -13,8 +13,9 @@ use crate::{StoreError, opensearch::engine::Engine};
 pub(crate) type InUse = OwnedRwLockReadGuard<bool>;
 
 impl Engine {
-    /// Removes them, unless an index may belong to the prefix. Goes on when the caller is cancelled: a
-    /// late request must not remove what a registry needs that names this store location again.
+    /// Removes them, unless an index may belong to the prefix. Goes on when the caller is
+    /// cancelled: a late request must not remove what a registry needs that names this store
+    /// location again.
     pub(crate) async fn remove_leftovers(&self) -> Result<(), StoreError> {
         let engine = self.clone();
         let removal = tokio::spawn(async move { engine.try_remove_leftovers().await });

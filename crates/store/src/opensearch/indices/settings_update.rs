@@ -32,8 +32,8 @@ impl IndexWithSettings {
 }
 
 impl Engine {
-    /// PUT with settings of an index at a JSON pointer of the body, and those that exclude the index
-    /// from policies, if the server has them.
+    /// PUT with settings of an index at a JSON pointer of the body, and those that exclude the
+    /// index from policies, if the server has them.
     pub(crate) async fn send_excluding(
         &self,
         operation: &str,
@@ -64,10 +64,11 @@ impl Engine {
         }
     }
 
-    /// Gives existing indices the settings that the registry names, and excludes them from policies.
+    /// Gives existing indices the settings that the registry names, and excludes them from
+    /// policies.
     ///
-    /// Documents can be written and found without that, so that a failure is only logged: a user who
-    /// may not change settings, or a block of an index, must not stop the store.
+    /// Documents can be written and found without that, so that a failure is only logged: a user
+    /// who may not change settings, or a block of an index, must not stop the store.
     pub(crate) async fn update_settings(&self) {
         if let Err(error) = self.try_update_settings().await {
             tracing::warn!(%error, prefix = self.options.prefix.as_str(), "the settings of existing indices are not as the registry says");

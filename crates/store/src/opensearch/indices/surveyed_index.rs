@@ -35,8 +35,8 @@ pub(crate) struct SurveyedIndex {
     pub(crate) index: IndexName,
     /// OpenSearch's own id of it.
     pub(crate) id: String,
-    /// By name, with their configurations as text: of a shared index these are hundreds of trees, most
-    /// of which are about other clusters.
+    /// By name, with their configurations as text: of a shared index these are hundreds of trees,
+    /// most of which are about other clusters.
     aliases: BTreeMap<String, Box<RawValue>>,
     pub(crate) metadata: Option<SurveyedMetadata>,
 }

@@ -144,8 +144,8 @@ impl Engine {
         may_lack: bool,
     ) -> Result<PointInTimeResponse, StoreError> {
         let operation = "opening a point in time";
-        // A partial view would look like deleted documents. A search in a point in time reads its copies, and
-        // takes no preference.
+        // A partial view would look like deleted documents. A search in a point in time reads its
+        // copies, and takes no preference.
         let path = format!(
             "/{target}/_search/point_in_time?keep_alive={KEEP_ALIVE}&allow_partial_pit_creation=false&ignore_unavailable={may_lack}&preference={LOCAL_COPIES}"
         );

@@ -12,7 +12,8 @@ use serde::{
 };
 use serde_json::Value;
 
-/// A response, whose documents are read as `S`. Most of its bytes are documents, so it is read in one pass over them.
+/// A response, whose documents are read as `S`. Most of its bytes are documents, so it is read in
+/// one pass over them.
 pub(crate) struct SearchResponse<S> {
     pub(crate) timed_out: bool,
     pub(crate) shards: Shards,

@@ -20,8 +20,8 @@ use crate::{
     },
 };
 
-/// How often an activation is made again because another change of a shared index was faster: each time at
-/// least one of them has succeeded.
+/// How often an activation is made again because another change of a shared index was faster: each
+/// time at least one of them has succeeded.
 const ATTEMPTS: usize = 50;
 /// The same for several activations together, before each is made alone.
 const ATTEMPTS_TOGETHER: usize = 3;
@@ -92,8 +92,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Deletes the documents of partitions that an activation has removed. No query sees them; what fails
-    /// here is repeated by garbage collection.
+    /// Deletes the documents of partitions that an activation has removed. No query sees them; what
+    /// fails here is repeated by garbage collection.
     async fn sweep_left(&self, left: Left) {
         for index in left {
             if let Err(error) = self.sweep_shared_indices(index.as_str()).await {
@@ -102,8 +102,8 @@ impl Engine {
         }
     }
 
-    /// Logs what queries see differently after the activation of `index`. `current`: the same revision, if
-    /// queries read a part of it already; `old`: the earlier revision that they read.
+    /// Logs what queries see differently after the activation of `index`. `current`: the same
+    /// revision, if queries read a part of it already; `old`: the earlier revision that they read.
     async fn log_activation(
         &self,
         swap: &mut RevisionSwap,
@@ -183,8 +183,8 @@ impl Engine {
         Ok(left)
     }
 
-    /// Makes several activations with one request; if that is refused, one after the other, so that none
-    /// fails for the reason of another.
+    /// Makes several activations with one request; if that is refused, one after the other, so that
+    /// none fails for the reason of another.
     async fn activate_all(&self, planned: Vec<PlannedActivation>) -> Vec<Result<Left, StoreError>> {
         if planned.len() > 1 {
             match self.activate_together(&planned).await {
@@ -241,8 +241,8 @@ impl Engine {
         Ok(None)
     }
 
-    /// Makes activations from the state of the indices of their clusters; `None` if that is not the current
-    /// one.
+    /// Makes activations from the state of the indices of their clusters; `None` if that is not the
+    /// current one.
     async fn try_activations(
         &self,
         planned: &[PlannedActivation],
@@ -345,8 +345,8 @@ impl Engine {
     }
 }
 
-/// The resources of a revision that queries see after an activation; `None`: all. `current` is its state
-/// before. Visible resources stay visible.
+/// The resources of a revision that queries see after an activation; `None`: all. `current` is its
+/// state before. Visible resources stay visible.
 fn resources_to_show(
     visible: &VisibleResources,
     current: Option<&IndexRevision>,

@@ -1,10 +1,10 @@
 //! Permits to delete what a cluster has: a deletion takes effect only as long as its permit exists.
 //!
 //! OpenSearch may apply a request long after its sender has given up. Meanwhile the cluster may be
-//! read again, and its documents may go to the very index that was to be deleted, or to a new one of
-//! the same name. So each deletion removes, in the same atomic request, an alias of the checkpoint
-//! index that was made for it alone, and opening a revision of the cluster removes these aliases
-//! first.
+//! read again, and its documents may go to the very index that was to be deleted, or to a new one
+//! of the same name. So each deletion removes, in the same atomic request, an alias of the
+//! checkpoint index that was made for it alone, and opening a revision of the cluster removes these
+//! aliases first.
 
 use std::collections::BTreeMap;
 
@@ -49,9 +49,9 @@ impl DeletionPermit {
 }
 
 impl Engine {
-    /// Permits one deletion. Takes the place of the permit of an earlier attempt of this process, so
-    /// that failing ones leave one alias. `None` if the checkpoint index is gone, or takes no alias as
-    /// the disks are full: what frees them goes on without a permit.
+    /// Permits one deletion. Takes the place of the permit of an earlier attempt of this process,
+    /// so that failing ones leave one alias. `None` if the checkpoint index is gone, or takes no
+    /// alias as the disks are full: what frees them goes on without a permit.
     pub(crate) async fn permit_deletion(
         &self,
         cluster: &ClusterName,

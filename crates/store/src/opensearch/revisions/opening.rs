@@ -50,8 +50,8 @@ impl Engine {
                 .await?;
             let highest = newest.as_ref().map_or(0, |newest| newest.revision.number);
             // Instances that do not know of each other can make the same revision in two shared
-            // indices: an alias that both have takes no writes, and none of them replaces the other.
-            // The one that comes second sees both, and makes a later one.
+            // indices: an alias that both have takes no writes, and none of them replaces the
+            // other. The one that comes second sees both, and makes a later one.
             let is_alone = |newest: &FoundRevision| {
                 found
                     .last()
@@ -66,8 +66,8 @@ impl Engine {
                 let replaces = found.into_iter().rfind(|other| other.is_read);
                 let replaces = replaces.map(|other| Box::new(other.revision));
                 let mut adopted = self.adopt(newest, uid).await?;
-                // An older revision that answers beside a live one was restored from a snapshot. The
-                // next activation removes it.
+                // An older revision that answers beside a live one was restored from a snapshot.
+                // The next activation removes it.
                 adopted.live &= replaces.is_none();
                 if adopted.is_read() {
                     self.feed.note_live(

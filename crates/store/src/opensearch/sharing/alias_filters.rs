@@ -63,8 +63,8 @@ impl ClusterPartition {
 pub(crate) const MAX_CLAUSES: usize = 512;
 
 /// What the alias over all clusters shows of partitions of which the aliases of clusters show this.
-/// It leaves out what would be too many clauses, where the first lists of many clusters have come to
-/// different resources.
+/// It leaves out what would be too many clauses, where the first lists of many clusters have come
+/// to different resources.
 fn over_all_groups(
     partitions: &BTreeMap<Partition, ClusterPartition>,
 ) -> BTreeMap<VisibleResources, Vec<Partition>> {

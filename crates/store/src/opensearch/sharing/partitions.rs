@@ -197,8 +197,8 @@ impl Engine {
         Ok(is_new)
     }
 
-    /// Sends a change of aliases that was made from the state of shared indices; false if that state
-    /// is not the current one.
+    /// Sends a change of aliases that was made from the state of shared indices; false if that
+    /// state is not the current one.
     pub(crate) async fn try_change(
         &self,
         operation: &str,

@@ -221,8 +221,8 @@ impl Placement {
         additions.submit(changes, ADDITIONS, added, add).await
     }
 
-    /// Activates a revision in turn, with others that wait. Returns the shared indices that it has removed
-    /// partitions from.
+    /// Activates a revision in turn, with others that wait. Returns the shared indices that it has
+    /// removed partitions from.
     pub(crate) async fn activate_in_turn<
         F: Future<Output = Vec<Result<Vec<IndexName>, StoreError>>>,
     >(

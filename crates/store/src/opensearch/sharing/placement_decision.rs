@@ -143,8 +143,8 @@ impl Engine {
         Ok(shards)
     }
 
-    /// `None` if the user has no right to read it, or the service (as some of AWS do) does not offer
-    /// it.
+    /// `None` if the user has no right to read it, or the service (as some of AWS do) does not
+    /// offer it.
     async fn read_permitted<T: DeserializeOwned>(
         &self,
         operation: &str,

@@ -211,8 +211,8 @@ impl SharedIndexChange<'_> {
         Some(partition)
     }
 
-    /// Shows resources of a partition, and not less than before. The alias of its cluster leads to no
-    /// other partition then.
+    /// Shows resources of a partition, and not less than before. The alias of its cluster leads to
+    /// no other partition then.
     pub(crate) fn show(&mut self, partition: Partition, visible: &VisibleResources) {
         let Some(cluster) = self
             .after

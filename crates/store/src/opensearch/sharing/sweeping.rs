@@ -1,4 +1,5 @@
-//! Sweeps: deletes the documents of partitions that are gone, and shared indices without partitions.
+//! Sweeps: deletes the documents of partitions that are gone, and shared indices without
+//! partitions.
 
 use fleetdex_core::model::{IndexName, JsonLine};
 use http::Method;

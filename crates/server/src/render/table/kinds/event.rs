@@ -1,4 +1,5 @@
-//! Events, of the core group and of `events.k8s.io`, which has other names for most of their fields.
+//! Events, of the core group and of `events.k8s.io`, which has other names for most of their
+//! fields.
 
 use crate::render::table::{
     column::{Cell, Column, RowContext, UNKNOWN, computed, name, text},

@@ -128,7 +128,8 @@ fn gates(view: &RowContext<'_>) -> Result<Cell, OutOfFuel> {
     Ok(format!("{open}/{}", gates.len()).into())
 }
 
-/// The items of a list by the text of one of their members. Of several items with one text the first one counts.
+/// The items of a list by the text of one of their members. Of several items with one text the
+/// first one counts.
 fn by_text<'v, 'a>(
     view: &RowContext<'_>,
     list: &'v JsonNode<'a>,
@@ -240,7 +241,8 @@ impl PodSummary {
         false
     }
 
-    /// Adds the containers, with the sidecars' restarts only: those of other init containers are history.
+    /// Adds the containers, with the sidecars' restarts only: those of other init containers are
+    /// history.
     fn add_containers(
         &mut self,
         view: &RowContext<'_>,

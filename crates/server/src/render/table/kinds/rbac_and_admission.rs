@@ -1,4 +1,5 @@
-//! API groups `rbac.authorization.k8s.io`, `certificates.k8s.io` and `admissionregistration.k8s.io`.
+//! API groups `rbac.authorization.k8s.io`, `certificates.k8s.io` and
+//! `admissionregistration.k8s.io`.
 
 use crate::render::table::{
     age::human_duration,
@@ -180,7 +181,8 @@ fn parameter(view: &RowContext<'_>) -> Cell {
         reference.member("name").text(),
         reference.member("namespace").text(),
     ) {
-        // Kubernetes shows how Go prints the structure; this is the same selector as one can type it.
+        // Kubernetes shows how Go prints the structure; this is the same selector as one can type
+        // it.
         ("", _) if reference.member("selector").is_given() => {
             selector_or_none(reference.member("selector"))
         }

@@ -1,4 +1,5 @@
-//! The groups that keep a cluster itself going: coordination, scheduling, flow control, node, API registration, stored versions.
+//! The groups that keep a cluster itself going: coordination, scheduling, flow control, node, API
+//! registration, stored versions.
 
 use crate::render::table::{
     column::{Cell, NONE, RowContext, UNSET, age, computed, flag, integer, name, text, text_or},

@@ -120,8 +120,8 @@ async fn replicate(
             pending.push(change);
             continue;
         }
-        // A replica that already reported its end reports it again on reconnect; it wrote nothing in
-        // between.
+        // A replica that already reported its end reports it again on reconnect; it wrote nothing
+        // in between.
         if *replicated == ReplicatedTo::Nothing
             || (*replicated == ReplicatedTo::Everything && !change.is_last)
         {

@@ -75,8 +75,9 @@ fn signature(sent: &Sent<'_>, date: &str, region: &str, service: &str) -> String
     hex(&mac(&key, &to_sign))
 }
 
-/// Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html>
-/// and the test suite that AWS has published with it, `aws-sig-v4-test-suite`.
+/// Source:
+/// <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html> and
+/// the test suite that AWS has published with it, `aws-sig-v4-test-suite`.
 #[test]
 fn the_second_implementation_agrees_with_the_vectors_of_aws() {
     const DATE: &str = "20150830T123600Z";
