@@ -10,6 +10,7 @@ mod circles;
 mod crds;
 mod dashboards;
 mod fuzz_corpus;
+mod line_width;
 mod manifests;
 mod memory_laws;
 mod memory_table;
