@@ -145,66 +145,39 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run { run, log } => {
             log::init(&log)?;
             serving_runtime()?.block_on(app::run(*run))?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Local { local, log } => {
             log::init(&log.quiet())?;
             serving_runtime()?.block_on(local::run(local))?;
+            Ok(ExitCode::SUCCESS)
         }
-        Command::Get(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::get::run(&args)));
+        Command::Get(args) => Ok(once(cli::get::run(&args))?),
+        Command::Count(args) => Ok(once(cli::count::run(&args))?),
+        Command::Search(args) => Ok(once(cli::search::run(&args))?),
+        Command::Clusters(args) => Ok(once(cli::clusters::run(&args))?),
+        Command::Unhealthy(args) => Ok(once(cli::unhealthy::run(&args))?),
+        Command::Related(args) => Ok(once(cli::related::run(&args))?),
+        Command::Images(args) => Ok(once(cli::images::run(&args))?),
+        Command::Verify(args) => Ok(once(cli::verify::run(&args))?),
+        Command::Doctor(args) => once(doctor::run(*args))?,
+        Command::Explain(args) => Ok(once(cli::explain::run(&args))?),
+        Command::Interpret(args) => Ok(once(interpret::run(&args))?),
+        Command::Ui(args) => Ok(once(cli::ui::run(&args))?),
+        Command::Kubeconfig(args) => Ok(once(cli::kubeconfig::run(&args))?),
+        Command::Dashboards(args) => Ok(once(dashboards::run(&args))?),
+        Command::Store(args) => Ok(once(cli::store::run(&args))?),
+        Command::Crd(args) => Ok(once(cli::crd::run(&args))?),
+        Command::Migrate(args) => once(migrate::run(&args))?,
+        Command::Ready(args) => Ok(once(cli::ready::run(&args))?),
+        Command::Completion(args) => {
+            cli::completion::run(&args, &mut std::io::stdout().lock())?;
+            Ok(ExitCode::SUCCESS)
         }
-        Command::Count(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::count::run(&args)));
-        }
-        Command::Search(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::search::run(&args)));
-        }
-        Command::Clusters(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::clusters::run(&args)));
-        }
-        Command::Unhealthy(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::unhealthy::run(&args)));
-        }
-        Command::Related(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::related::run(&args)));
-        }
-        Command::Images(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::images::run(&args)));
-        }
-        Command::Verify(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::verify::run(&args)));
-        }
-        Command::Doctor(args) => {
-            return tokio::runtime::Runtime::new()?.block_on(doctor::run(*args));
-        }
-        Command::Explain(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::explain::run(&args)));
-        }
-        Command::Interpret(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(interpret::run(&args)));
-        }
-        Command::Ui(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::ui::run(&args)));
-        }
-        Command::Kubeconfig(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::kubeconfig::run(&args)));
-        }
-        Command::Dashboards(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(dashboards::run(&args)));
-        }
-        Command::Store(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::store::run(&args)));
-        }
-        Command::Crd(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::crd::run(&args)));
-        }
-        Command::Migrate(args) => {
-            return tokio::runtime::Runtime::new()?.block_on(migrate::run(&args));
-        }
-        Command::Ready(args) => {
-            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::ready::run(&args)));
-        }
-        Command::Completion(args) => cli::completion::run(&args, &mut std::io::stdout().lock())?,
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a command that ends by itself.
+fn once<T>(command: impl Future<Output = T>) -> std::io::Result<T> {
+    Ok(tokio::runtime::Runtime::new()?.block_on(command))
 }

@@ -108,6 +108,23 @@ impl Replica {
     }
 }
 
+/// Opens stores with a feed of changes for each prefix, as long as the replica runs.
+fn opener(store: OpenSearchService, placement: PlacementRules, sequence: Sequence) -> Opener {
+    let feeds = Mutex::new(BTreeMap::<IndexPrefix, Feed>::new());
+    Arc::new(move |plan| {
+        let mut feeds = feeds.lock();
+        let feed = feeds
+            .entry(plan.prefix.clone())
+            .or_insert_with(|| Feed::new(sequence.clone()));
+        Arc::new(ChangeFeedStore {
+            service: store.clone(),
+            placement,
+            plan: plan.clone(),
+            feed: feed.clone(),
+        })
+    })
+}
+
 async fn run(
     surroundings: Surroundings,
     name: ReplicaName,
@@ -145,19 +162,7 @@ async fn run(
 
     let metrics = Arc::new(Metrics::new());
     let sequence = Sequence::of_replica(Some(name.as_str()));
-    let feeds = Mutex::new(BTreeMap::<IndexPrefix, Feed>::new());
-    let opener: Opener = Arc::new(move |plan| {
-        let mut feeds = feeds.lock();
-        let feed = feeds
-            .entry(plan.prefix.clone())
-            .or_insert_with(|| Feed::new(sequence.clone()));
-        Arc::new(ChangeFeedStore {
-            service: store.clone(),
-            placement,
-            plan: plan.clone(),
-            feed: feed.clone(),
-        })
-    });
+    let opener = opener(store, placement, sequence);
     let options = SupervisorOptions {
         limits,
         fence: replicas.fence(),

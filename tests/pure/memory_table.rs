@@ -189,7 +189,7 @@ fn of_users() -> Vec<Row> {
 
 fn of_webhooks() -> Vec<Row> {
     let queue = constant("crates/webhooks/src/queue/room.rs", "DEFAULT_BYTES");
-    let asked = 2 * constant("crates/sync/src/enrichment.rs", "request");
+    let asked = 2 * constant("crates/sync/src/enrichment/object.rs", "request");
     let answer = constant(
         "crates/interpreter/src/webhook/answer_error.rs",
         "MAX_ANSWER_BYTES",

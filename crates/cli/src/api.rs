@@ -18,7 +18,7 @@ use fleetdex_query_api::{
 };
 use fleetdex_search::Completions;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, Method, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroupList, APIResourceList, APIVersions};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;

@@ -6,12 +6,12 @@ use super::*;
 
 /// Decodes what is encoded, and compares.
 fn check<T: Clone + PartialEq + std::fmt::Debug + DeserializeOwned>(
-    answer: T,
+    answer: &T,
     of: impl Fn(T) -> Answer,
 ) -> Value {
     let text = serde_json::to_string(&of(answer.clone())).unwrap();
     let read: T = serde_json::from_str(&text).unwrap();
-    assert_eq!(read, answer);
+    assert_eq!(&read, answer);
     serde_json::from_str(&text).unwrap()
 }
 
@@ -68,7 +68,7 @@ fn answers_are_read_as_they_were_written() {
     };
     let columns = [("Cluster", "The member.", 0), ("Message", "The cause.", 1)];
     let table = Table::new("meta.k8s.io/v1", metadata(), &columns, vec![row, no_object]);
-    let shown = check(table, Answer::Table);
+    let shown = check(&table, Answer::Table);
     assert_eq!(shown["kind"], "Table");
     assert_eq!(shown["metadata"]["continue"], "next");
     assert_eq!(shown["rows"][1], json!({ "cells": [] }));
@@ -78,7 +78,7 @@ fn answers_are_read_as_they_were_written() {
         metadata: ListMetadata::default(),
         items: vec![found(), FoundObject::default()],
     };
-    let shown = check(list, Answer::Objects);
+    let shown = check(&list, Answer::Objects);
     assert_eq!(shown["metadata"], json!({}));
     assert_eq!(
         shown["items"][0]["metadata"]["annotations"],
@@ -102,7 +102,7 @@ fn answers_are_read_as_they_were_written() {
         metadata: metadata(),
         items: vec![related],
     };
-    let shown = check(list, Answer::Related);
+    let shown = check(&list, Answer::Related);
     assert_eq!(
         shown["items"][0]["relation"]["direction"],
         Direction::UsedBy.as_str()
@@ -113,7 +113,7 @@ fn answers_are_read_as_they_were_written() {
 fn documents_are_read_as_they_were_written() {
     let api_version = crate::group::API_VERSION.to_owned();
     check(
-        ImageCountList {
+        &ImageCountList {
             kind: "ImageCountList".to_owned(),
             api_version: api_version.clone(),
             metadata: ListMetadata::default(),
@@ -129,7 +129,7 @@ fn documents_are_read_as_they_were_written() {
         Answer::Images,
     );
     check(
-        Counts {
+        &Counts {
             kind: "Aggregate".to_owned(),
             api_version,
             metadata: ListMetadata::default(),
@@ -145,12 +145,12 @@ fn documents_are_read_as_they_were_written() {
     );
     let completions = fleetdex_search::complete("kin", 3, &fleetdex_search::NoVocabulary);
     let shown = check(
-        SearchCompletions::new("kind:", completions),
+        &SearchCompletions::new("kind:", completions),
         Answer::Completions,
     );
     assert!(shown["error"]["column"].is_u64(), "{shown}");
     let shown = check(
-        Explanation::of(vec![json!({ "query": {} })]),
+        &Explanation::of(vec![json!({ "query": {} })]),
         Answer::Explanation,
     );
     assert!(shown.get("store").is_none() && shown.get("stores").is_none());
@@ -169,6 +169,6 @@ fn documents_are_read_as_they_were_written() {
         status: fleetdex_crds::registry::ResourceRegistryStatus::default(),
     };
     let report = FleetReport::new(vec![cluster], Some(vec![registry]));
-    let shown = check(report, |report| Answer::Fleet(Box::new(report)));
+    let shown = check(&report, |report| Answer::Fleet(Box::new(report)));
     assert_eq!(shown["clusters"][0]["state"], ClusterState::Stale.as_str());
 }

@@ -63,7 +63,7 @@ impl Answers {
             });
         }
         let computes_much = question.computes_much();
-        let reply = reply(self, caller, uri, question, request);
+        let reply = Box::pin(reply(self, caller, uri, question, request));
         let response = async { reply.await?.into_response().await };
         run(computes_much, response).await
     }
@@ -77,7 +77,7 @@ impl Answers {
         request: Request,
     ) -> Result<Reply, ApiError> {
         let computes_much = question.computes_much();
-        let reply = reply(self, caller, uri, question, request);
+        let reply = Box::pin(reply(self, caller, uri, question, request));
         run(computes_much, reply).await
     }
 }
@@ -87,7 +87,6 @@ async fn run<T: Send>(
     computes_much: bool,
     answer: impl Future<Output = Result<T, ApiError>> + Send,
 ) -> Result<T, ApiError> {
-    let answer = Box::pin(answer);
     if !computes_much {
         return answer.await;
     }
