@@ -20,6 +20,8 @@ mod stores;
 mod stream_completeness;
 mod stream_starter;
 mod streams;
+#[cfg(test)]
+mod tests;
 mod written_statuses;
 
 use std::{
@@ -201,6 +203,7 @@ impl StreamSupervisor {
             .streams
             .stop_changed(next, &changes, members, &mut self.draining)
             .await;
+        self.gc.abort_closed(&changes);
         self.stores.replace(stores, &changes);
         self.stores.expect_clusters(&next.plan);
         self.forget_replaced(&next.plan);

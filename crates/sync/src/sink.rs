@@ -10,6 +10,7 @@ use fleetdex_core::{
     selector::FieldRequirement,
 };
 use fleetdex_store::bulk::Write;
+use jiff::Timestamp;
 
 use crate::{
     filter::{ObjectFilter, other_paths},
@@ -223,6 +224,14 @@ impl Sink {
         let ticket = progress.ticket().with_permit(permit).with_trace(trace);
         self.pipeline.queue.submit(write, name, ticket);
     }
+}
+
+/// The current time for `search.indexedAt`. Its length is constant, so that simulated runs fill
+/// batches alike.
+pub(crate) fn indexed_at() -> String {
+    Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%S.%3fZ")
+        .to_string()
 }
 
 #[cfg(test)]

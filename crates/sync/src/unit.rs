@@ -30,7 +30,7 @@ impl UnitTask {
     /// Runs until it is stopped, or has to be started again: with another index revision, or by
     /// other rules.
     pub async fn run(self) {
-        let stop = self.stop.clone();
+        let (stop, unit) = (self.stop.clone(), self.unit.clone());
         let (audit, interval) = (Arc::clone(&self.audit), self.audit_interval);
         let audits = interval.map(async |interval| audit.repeat(interval).await);
         let _guard = self.enrichment.clone().map(EnrichmentGuard);
@@ -39,7 +39,7 @@ impl UnitTask {
         let parts = async {
             tokio::select! {
                 biased;
-                _end = self.run_stream() => {}
+                end = self.run_stream() => tracing::debug!(%unit, ?end, "a stream starts again"),
                 Some(never) = OptionFuture::from(audits) => match never {},
                 Some(never) = OptionFuture::from(passes) => match never {},
             }

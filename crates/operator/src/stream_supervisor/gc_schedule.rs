@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::{
     draining_writers::DrainingWriters,
     gc_task::{GcScope, GcTask},
-    stores::RunningStores,
+    stores::{RunningStores, StoreChanges},
 };
 use crate::garbage_collection::{Naming, Retention};
 
@@ -78,6 +78,12 @@ impl GcSchedule {
         self.tasks.insert(name.clone(), task);
     }
 
+    /// Aborts the collections of stores that close: they write by connections that close with
+    /// these, and by settings of before.
+    pub(super) fn abort_closed(&mut self, changes: &StoreChanges) {
+        self.tasks.retain(|name, _| changes.keep_open(name));
+    }
+
     /// Repeats garbage collection in the interval of audits: a write that was in flight for long
     /// may bring back a deleted document, and audits compare only what is selected.
     pub(super) fn repeat(&mut self, stores: &RunningStores) {
@@ -112,6 +118,12 @@ impl GcSchedule {
         let task = self.tasks.get(store);
         task.is_some_and(|task| task.scope.retention.naming == Naming::Former)
             && self.is_done(store)
+    }
+
+    /// Whether a store has a collection, which may have ended.
+    #[cfg(test)]
+    pub(super) fn has_task(&self, store: &StoreName) -> bool {
+        self.tasks.contains_key(store)
     }
 
     /// Cancels every collection, and waits until all have ended.

@@ -65,6 +65,11 @@ pub(super) struct StoreChanges {
 }
 
 impl StoreChanges {
+    /// Whether a running store stays open.
+    pub(super) fn keep_open(&self, name: &StoreName) -> bool {
+        self.running.contains_key(name)
+    }
+
     /// Whether the store of a stream, and the documents in it, stay as they are.
     pub(super) fn keep(&self, stream: &StreamKey, epoch: u64) -> bool {
         self.running.get(&stream.store) == Some(&epoch)
@@ -163,7 +168,7 @@ impl RunningStores {
         let gone: Vec<StoreName> = self
             .running
             .keys()
-            .filter(|name| !changes.running.contains_key(*name))
+            .filter(|name| !changes.keep_open(name))
             .cloned()
             .collect();
         for name in &gone {
@@ -268,10 +273,7 @@ impl RunningStores {
             unknown.entry(store).or_default().insert(cluster.clone());
         }
         for (store, clusters) in unknown {
-            if let Some(pipeline) = self
-                .pipeline(store)
-                .filter(|pipeline| pipeline.store.writer().is_some())
-            {
+            if let Some(pipeline) = self.pipeline(store) {
                 pipeline.checkpoints.load(&clusters);
             }
         }

@@ -22,13 +22,12 @@ use fleetdex_webhooks::{
     client::CallWebhook,
     queue::{Delivery, Enrich, Unanswered},
 };
-use jiff::Timestamp;
 use tokio::sync::{Mutex, Notify};
 
 use crate::{
     object_room::ObjectRoom,
     progress::Progress,
-    sink::{Sink, Wait},
+    sink::{Sink, Wait, indexed_at},
 };
 
 /// Memory of objects that webhooks are asked about: of one object, of those of one webhook, and of
@@ -177,9 +176,7 @@ impl ObjectEnrichment {
         let Ok(object) = Object::parse(&self.json) else {
             return;
         };
-        let now = Timestamp::now()
-            .strftime("%Y-%m-%dT%H:%M:%S.%3fZ")
-            .to_string();
+        let now = indexed_at();
         let document = {
             let _room = ObjectRoom::wait(self.json.len());
             unit.sink.projector.document_by(&object, Some(&rules), &now)

@@ -8,14 +8,17 @@ use fleetdex_core::{
     planted::{Bug, planted},
 };
 use fleetdex_telemetry::metrics::EventType;
-use jiff::Timestamp;
 
 use super::{
     end::{Interruption, UnitEnd},
     runner::UnitRunner,
     task::UnitTask,
 };
-use crate::{object_room::ObjectRoom, sink::Wait, write_trace::WriteTrace};
+use crate::{
+    object_room::ObjectRoom,
+    sink::{Wait, indexed_at},
+    write_trace::WriteTrace,
+};
 
 impl UnitRunner {
     /// Handles one line. Returns whether the watch can go on.
@@ -136,14 +139,6 @@ impl UnitRunner {
             trace.queued();
         }
     }
-}
-
-/// The current time for `search.indexedAt`. Its length is constant, so that simulated runs fill
-/// batches alike.
-pub(super) fn indexed_at() -> String {
-    Timestamp::now()
-        .strftime("%Y-%m-%dT%H:%M:%S.%3fZ")
-        .to_string()
 }
 
 pub(super) fn garbled(error: &dyn std::error::Error) -> StreamFault {

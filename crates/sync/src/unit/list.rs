@@ -14,14 +14,14 @@ use fleetdex_telemetry::{Traces, traces::within};
 
 use super::{
     end::{Interruption, UnitEnd},
-    line::{garbled, indexed_at},
+    line::garbled,
     listing::Listing,
     runner::{StepResult, UnitRunner},
 };
 use crate::{
     progress::{FailureCause, count_selected},
     relist::{ListedAction, StoredDocuments},
-    sink::Wait,
+    sink::{Wait, indexed_at},
     write_trace::WriteTrace,
 };
 
