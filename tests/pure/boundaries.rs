@@ -49,6 +49,7 @@ const PURE_MODULES: &[&str] = &[
     "store/src/bulk",
     "store/src/explain",
     "store/src/opensearch/dsl",
+    "store/src/opensearch/indices/index_settings",
     "store/src/opensearch/indices/index_template",
     "sync/src/audit/compare",
     "sync/src/filter",

@@ -10,8 +10,8 @@ use serde::{
     de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor},
     ser::{Error as _, SerializeMap, SerializeSeq},
 };
-use serde_saphyr::SingleQuoted;
 pub use serde_saphyr::ser::Error;
+use serde_saphyr::{DoubleQuoted, SingleQuoted};
 
 /// Appends a value, with a line break at its end.
 pub fn write<'de, D: Deserializer<'de>>(out: &mut Vec<u8>, source: D) -> Result<(), Error> {
@@ -89,6 +89,8 @@ impl<'de, S: Serializer> Visitor<'de> for Transcoder<S> {
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<S::Ok, E> {
         let written = if has_single_quotes(text) {
             SingleQuoted(text).serialize(self.0)
+        } else if !fits_block(text) {
+            DoubleQuoted(text).serialize(self.0)
         } else {
             self.0.serialize_str(text)
         };
@@ -135,7 +137,7 @@ impl<'de, M: SerializeMap> DeserializeSeed<'de> for MemberSeed<'_, M> {
     }
 }
 
-/// Whether a text is written in single quotes: it is of printable characters on one line, and
+/// Whether a value is written in single quotes: it is of printable characters on one line, and
 /// cannot be written plain because of its indicators or the blanks around it. One that another type
 /// could be read from is written in double quotes, like `"1"`.
 ///
@@ -147,6 +149,13 @@ fn has_single_quotes(text: &str) -> bool {
         (is_basic || is_higher) && !matches!(sign, '\u{2028}' | '\u{2029}')
     };
     text.chars().all(is_printable) && (has_indicators(text) || is_padded(text))
+}
+
+/// Whether a text may be written as lines, if it has several. Parsers disagree on tabs there, and
+/// blanks at the end of a line are not seen.
+fn fits_block(text: &str) -> bool {
+    let has_blanks = || text.contains('\t') || text.contains(" \n") || text.ends_with(' ');
+    !text.contains('\n') || !has_blanks()
 }
 
 fn is_padded(text: &str) -> bool {
@@ -219,6 +228,12 @@ mod tests {
             ("2023-02-08T07:17:25Z", "\"2023-02-08T07:17:25Z\""),
             ("\ta: b", "\"\\ta: b\""),
             ("a\nb: c", "|-\n  a\n  b: c"),
+            ("\tfoo\nbar", "\"\\tfoo\\nbar\""),
+            ("\n\tfoo\n", "\"\\n\\tfoo\\n\""),
+            ("a\n\tb\n", "\"a\\n\\tb\\n\""),
+            ("a \nb", "\"a \\nb\""),
+            ("a\nb ", "\"a\\nb \""),
+            ("a\n b", "|-\n  a\n   b"),
         ] {
             let yaml = to_string(json!({"key": text})).unwrap();
             assert_eq!(yaml, format!("key: {written}\n"));

@@ -1,5 +1,6 @@
 //! The fields of documents, in one place: the writer of documents, the mapping, queries and
-//! dashboards name them by these constants.
+//! dashboards name them by these constants. What Kubernetes names, such as the members of
+//! `metadata`, has its names there.
 //!
 //! A constant of this module is the path of a field, as OpenSearch has it in queries and responses.
 //! [`members`] has the names of the same fields within a document's `search`, as the writer and the

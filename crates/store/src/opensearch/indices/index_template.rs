@@ -127,7 +127,7 @@ pub fn mappings(fields: &[FieldPath], is_full: bool) -> Value {
                     "resourceVersion": keyword(),
                     "creationTimestamp": date(),
                     "deletionTimestamp": date(),
-                    (members::LABELS): { "type": "flat_object" },
+                    "labels": { "type": "flat_object" },
                 },
             },
         },
