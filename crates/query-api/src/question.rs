@@ -251,13 +251,13 @@ fn below_group(
     parameters: &[QueryParameter<'_>],
 ) -> Result<Question, QuestionError> {
     match rest {
-        ["search", "cache", of @ ..] => Ok(boxed(
-            ListRequest::of(path, of, None)?.from(StoreKind::Embedded),
+        ["search", "cache", resource_path @ ..] => Ok(boxed(
+            ListRequest::of(path, resource_path, None)?.from(StoreKind::Embedded),
         )),
-        ["search", "opensearch", of @ ..] => Ok(boxed(
-            ListRequest::of(path, of, None)?.from(StoreKind::OpenSearch),
+        ["search", "opensearch", resource_path @ ..] => Ok(boxed(
+            ListRequest::of(path, resource_path, None)?.from(StoreKind::OpenSearch),
         )),
-        ["search", of @ ..] => Ok(boxed(ListRequest::of(path, of, None)?)),
+        ["search", resource_path @ ..] => Ok(boxed(ListRequest::of(path, resource_path, None)?)),
         ["clusters"] => Ok(Question::Clusters),
         ["clusters", cluster, resource_path @ ..] if !resource_path.is_empty() => {
             let name = cluster

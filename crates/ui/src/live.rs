@@ -13,7 +13,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 
 use crate::{
-    query::{Accept, QueryApi, QueryReply, message},
+    query::{Accept, QueryApi, message},
     response::secured,
 };
 
@@ -99,9 +99,7 @@ fn version(head: &str) -> &str {
 
 /// The events of a watch at `path`, which is below the group and version.
 pub(crate) async fn events(api: &dyn QueryApi, path: &str) -> Response {
-    let QueryReply::Response(watch) = api.ask(&format!("{BASE}{path}"), Accept::Table).await else {
-        return refused(StatusCode::INTERNAL_SERVER_ERROR, Body::empty()).await;
-    };
+    let watch = api.forward(&format!("{BASE}{path}"), Accept::Table).await;
     let (parts, body) = watch.into_parts();
     if !parts.status.is_success() {
         return refused(parts.status, body).await;

@@ -1,5 +1,7 @@
 //! Questions to the query API.
 
+use std::io::{self, Write};
+
 use async_trait::async_trait;
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
@@ -23,8 +25,11 @@ const MAX_WARNINGS: usize = 10;
 /// The query API, as the caller of the page may use it.
 #[async_trait]
 pub trait QueryApi: Send + Sync {
-    /// What a GET of `path`, which may have a query, is answered with.
+    /// What a GET of `path`, which may have a query, is answered with, for a view to read.
     async fn ask(&self, path: &str, accept: Accept) -> QueryReply;
+
+    /// The response to the same, for the browser or its stream.
+    async fn forward(&self, path: &str, accept: Accept) -> Response;
 }
 
 /// What the query API replies with.
@@ -32,7 +37,7 @@ pub trait QueryApi: Send + Sync {
 pub enum QueryReply {
     /// An answer, which is not encoded, with warnings for the caller.
     Answer(Box<Answer>, Vec<String>),
-    /// Objects as they are stored, events, or a refusal.
+    /// Objects as they are stored, or a refusal.
     Response(Response),
 }
 
@@ -118,6 +123,7 @@ pub(crate) type QueryAnswer<T> = Result<Answered<T>, QueryRefusal>;
 pub(crate) async fn ask<T: Read>(api: &dyn QueryApi, path: &str, accept: Accept) -> QueryAnswer<T> {
     match api.ask(&format!("{BASE}{path}"), accept).await {
         QueryReply::Answer(answer, warnings) => {
+            AnswerSize::of(&answer)?;
             let value = T::of(*answer).ok_or_else(|| unreadable("it is of another kind"))?;
             Ok(Answered {
                 value,
@@ -138,15 +144,44 @@ async fn decode<T: DeserializeOwned>(response: Response) -> QueryAnswer<T> {
             message: message(&bytes),
         });
     }
-    let is_separator = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{');
-    if bytes.iter().filter(is_separator).count() > MAX_ANSWER_VALUES {
-        return Err(too_large());
-    }
+    AnswerSize::default()
+        .write_all(&bytes)
+        .map_err(|_| too_large())?;
     let value = serde_json::from_slice(&bytes).map_err(|error| unreadable(&error.to_string()))?;
     Ok(Answered {
         value,
         warnings: warnings(&parts.headers),
     })
+}
+
+/// The size of an answer as JSON. Writing to it fails when a view does not read as much.
+#[derive(Default)]
+struct AnswerSize {
+    bytes: usize,
+    values: usize,
+}
+
+impl AnswerSize {
+    /// Refuses an answer that is larger than a view reads.
+    fn of(answer: &Answer) -> Result<(), QueryRefusal> {
+        serde_json::to_writer(Self::default(), answer).map_err(|_| too_large())
+    }
+}
+
+impl Write for AnswerSize {
+    fn write(&mut self, json: &[u8]) -> io::Result<usize> {
+        let is_separator = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{');
+        self.bytes += json.len();
+        self.values += json.iter().filter(is_separator).count();
+        if self.bytes > MAX_ANSWER_BYTES || self.values > MAX_ANSWER_VALUES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(json.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn unreadable(cause: &str) -> QueryRefusal {
@@ -199,6 +234,18 @@ fn warnings(headers: &HeaderMap) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn answers_that_are_larger_than_a_page_are_refused_before_they_are_shown() {
+        let explanation = |requests: usize, body: &str| {
+            Answer::Explanation(Explanation::of(vec![body.into(); requests]))
+        };
+        assert_eq!(AnswerSize::of(&explanation(10, "x")), Ok(()));
+        let long = "x".repeat(1 << 20);
+        assert_eq!(AnswerSize::of(&explanation(3, &long)), Err(too_large()));
+        let many = explanation(MAX_ANSWER_VALUES, "");
+        assert_eq!(AnswerSize::of(&many), Err(too_large()));
+    }
 
     #[test]
     fn warnings_and_messages_are_read() {

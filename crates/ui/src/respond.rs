@@ -1,8 +1,8 @@
 //! Which view answers a request.
 
 use axum::response::Response;
-use fleetdex_query_api::{group::BASE, media_type};
-use http::{HeaderValue, StatusCode, header};
+use fleetdex_query_api::group::BASE;
+use http::StatusCode;
 use maud::html;
 
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     layout::{Frame, page, problem},
     live,
     parameters::Parameters,
-    query::{Accept, QueryApi, QueryReply},
+    query::{Accept, QueryApi},
     response::{LOGIN_PATH, ROOT, html_response, secured},
     views::{self, Shown},
 };
@@ -193,19 +193,12 @@ async fn complete(api: &dyn QueryApi, parameters: &Parameters) -> Response {
         encoded(parameters.get("q")),
         encoded(cursor)
     );
-    let mut response = match api.ask(&question, Accept::Json).await {
-        QueryReply::Response(response) => response,
-        QueryReply::Answer(completions, _) => {
-            Response::new(serde_json::to_vec(&completions).unwrap_or_default().into())
-        }
-    };
-    let json = HeaderValue::from_static(media_type::JSON);
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
-    secured(response)
+    secured(api.forward(&question, Accept::Json).await)
 }
 
 #[cfg(test)]
 mod tests {
+    use http::header;
     use http_body_util::BodyExt as _;
 
     use super::*;

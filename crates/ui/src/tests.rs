@@ -37,6 +37,13 @@ impl QueryApi for PreparedApi {
             None => QueryReply::Response(Response::new(Body::from(body.to_string()))),
         }
     }
+
+    async fn forward(&self, path: &str, accept: Accept) -> Response {
+        match self.ask(path, accept).await {
+            QueryReply::Response(response) => response,
+            QueryReply::Answer(answer, _) => Response::new(Body::from(json!(answer).to_string())),
+        }
+    }
 }
 
 /// What the server does not encode for the page; `None` for objects as they are stored.
@@ -183,6 +190,10 @@ impl QueryApi for RecordedApi {
     async fn ask(&self, path: &str, accept: Accept) -> QueryReply {
         self.1.lock().unwrap().push(path.to_owned());
         self.0.ask(path, accept).await
+    }
+
+    async fn forward(&self, path: &str, accept: Accept) -> Response {
+        self.0.forward(path, accept).await
     }
 }
 

@@ -7,7 +7,7 @@ use fleetdex_query_api::{answer::Answer, question::CompletionsRequest};
 use crate::{
     answers::{
         objects::{across_kinds, all_warnings, reserve_selection},
-        reply::Reply,
+        reply::{Reply, UnencodedAnswer},
         state::Answers,
     },
     api_error::ApiError,
@@ -25,7 +25,7 @@ pub(crate) async fn complete_search(
     request: &CompletionsRequest,
     representation: Representation,
 ) -> Result<Reply, ApiError> {
-    let _reservation = reserve_selection(answers, caller, &request.others.list)?;
+    let reservation = reserve_selection(answers, caller, &request.others.list)?;
     // Clusters that the caller may not see are not found; a name that is being written is no reason
     // for a refusal.
     let kinds = across_kinds(answers, caller, catalog, &[]).await?;
@@ -34,9 +34,10 @@ pub(crate) async fn complete_search(
     })
     .await?;
     let warnings = all_warnings(&request.ignored, warnings);
-    Ok(Reply::of(
-        Answer::Completions(found),
-        representation,
+    Ok(Reply::from(UnencodedAnswer {
+        answer: Answer::Completions(found),
         warnings,
-    ))
+        representation,
+        reservation,
+    }))
 }

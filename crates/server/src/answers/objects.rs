@@ -19,7 +19,7 @@ use fleetdex_query_api::{
 
 use crate::{
     answers::{
-        reply::{Reply, encoded},
+        reply::{Reply, UnencodedAnswer, encoded},
         request_body::json_body,
         response::{counted_document, tagged, unknown_parameters, with_warnings},
         state::Answers,
@@ -64,8 +64,12 @@ pub(crate) async fn list_objects(
         ..
     } = permitted_query(answers, caller, catalog, request).await?;
     if request.options.explain {
-        let explained = Answer::Explanation(explain::list(&plan, request).await?);
-        return Ok(Reply::of(explained, representation, warnings));
+        return Ok(Reply::from(UnencodedAnswer {
+            answer: Answer::Explanation(explain::list(&plan, request).await?),
+            warnings,
+            representation,
+            reservation,
+        }));
     }
     let representation = narrowed(representation, request);
     // A client that lists usually watches next.
@@ -89,7 +93,7 @@ pub(crate) async fn count_objects(
         plan,
         warnings,
         catalog,
-        reservation: _reservation,
+        reservation,
     } = permitted_query(answers, caller, catalog, &request.list).await?;
     aggregate::check_keys(catalog.find(&plan.query.resource), request)?;
     let answer = if request.list.options.explain {
@@ -98,7 +102,12 @@ pub(crate) async fn count_objects(
         let counted = aggregate::count(plan, request).await?;
         aggregate::answer(counted, request, representation.output)
     };
-    Ok(Reply::of(answer, representation, warnings))
+    Ok(Reply::from(UnencodedAnswer {
+        answer,
+        warnings,
+        representation,
+        reservation,
+    }))
 }
 
 /// Searches objects of every kind.
@@ -110,12 +119,17 @@ pub(crate) async fn search_objects(
     representation: Representation,
 ) -> Result<Reply, ApiError> {
     let list = &request.list;
-    let _reservation = reserve_selection(answers, caller, list)?;
+    let reservation = reserve_selection(answers, caller, list)?;
     let kinds = across_kinds(answers, caller, catalog, &list.clusters).await?;
     let (found, warnings) = objects::search(&kinds, request).await?;
     let answer = objects::answer(found, representation.output);
     let warnings = all_warnings(&list.ignored, warnings);
-    Ok(Reply::of(answer, representation, warnings))
+    Ok(Reply::from(UnencodedAnswer {
+        answer,
+        warnings,
+        representation,
+        reservation,
+    }))
 }
 
 /// Searches all kinds.
@@ -127,7 +141,7 @@ pub(crate) async fn search_all_kinds(
     representation: Representation,
 ) -> Result<Reply, ApiError> {
     let list = &request.list;
-    let _reservation = reserve_selection(answers, caller, list)?;
+    let reservation = reserve_selection(answers, caller, list)?;
     let named = search::named_clusters(request);
     let kinds = across_kinds(answers, caller, catalog, &named).await?;
     let (answer, warnings) = if request.explain {
@@ -141,7 +155,12 @@ pub(crate) async fn search_all_kinds(
         (objects::answer(found, representation.output), warnings)
     };
     let warnings = all_warnings(&list.ignored, warnings);
-    Ok(Reply::of(answer, representation, warnings))
+    Ok(Reply::from(UnencodedAnswer {
+        answer,
+        warnings,
+        representation,
+        reservation,
+    }))
 }
 
 /// Finds the relations of an object.
@@ -157,7 +176,12 @@ pub(crate) async fn related_objects(
     let (found, warnings) = related::search(&kinds, request).await?;
     let answer = related::answer(&found, representation.output);
     let warnings = all_warnings(&list.ignored, warnings);
-    Ok(Reply::of(answer, representation, warnings))
+    Ok(Reply::from(UnencodedAnswer {
+        answer,
+        warnings,
+        representation,
+        reservation: Vec::new(),
+    }))
 }
 
 /// Shows one object as all clusters have it.
@@ -201,7 +225,12 @@ pub(crate) async fn report_fleet(
     };
     let report = fleet::report(&visible, &answers.metrics.lags(), registries);
     let answer = Answer::Fleet(Box::new(report));
-    Ok(Reply::of(answer, representation, Vec::new()))
+    Ok(Reply::from(UnencodedAnswer {
+        answer,
+        warnings: Vec::new(),
+        representation,
+        reservation: Vec::new(),
+    }))
 }
 
 /// Counts the images of Pods.
@@ -215,13 +244,18 @@ pub(crate) async fn count_images(
     let PermittedQuery {
         plan,
         mut warnings,
-        reservation: _reservation,
+        reservation,
         ..
     } = permitted_query(answers, caller, catalog, &request.list).await?;
     let (counts, incomplete) = images::count(plan).await?;
     warnings.extend(incomplete);
     let answer = images::answer(counts, representation.output);
-    Ok(Reply::of(answer, representation, warnings))
+    Ok(Reply::from(UnencodedAnswer {
+        answer,
+        warnings,
+        representation,
+        reservation,
+    }))
 }
 
 /// Runs an operation of a resource interpreter on the object in the body.

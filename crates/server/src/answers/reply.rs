@@ -5,32 +5,41 @@ use fleetdex_query_api::answer::Answer;
 use serde::Serialize;
 
 use super::response::{counted_document, with_warnings};
-use crate::{api_error::ApiError, render::representation::Representation};
+use crate::{api_error::ApiError, limits::UserPermit, render::representation::Representation};
 
 /// What a question is answered with.
 pub(crate) enum Reply {
-    /// An answer in memory, how its caller wants to see it, and warnings for the caller.
-    Answer(Box<Answer>, Representation, Vec<String>),
+    /// An answer in memory, which is not encoded yet.
+    Answer(Box<UnencodedAnswer>),
     /// Objects as they are stored, events, or a document that is never read again.
     Response(Response),
 }
 
-impl Reply {
-    /// An answer with warnings.
-    pub(super) fn of(
-        answer: Answer,
-        representation: Representation,
-        warnings: Vec<String>,
-    ) -> Self {
-        Self::Answer(Box::new(answer), representation, warnings)
-    }
+/// An answer that is not encoded yet.
+pub(crate) struct UnencodedAnswer {
+    /// The answer.
+    pub(crate) answer: Answer,
+    /// Warnings for the caller.
+    pub(crate) warnings: Vec<String>,
+    /// How the caller wants to see it.
+    pub(super) representation: Representation,
+    /// The memory of the query, of which an explanation has a translation.
+    pub(super) reservation: Vec<UserPermit>,
+}
 
+impl From<UnencodedAnswer> for Reply {
+    fn from(answer: UnencodedAnswer) -> Self {
+        Self::Answer(Box::new(answer))
+    }
+}
+
+impl Reply {
     /// The same with these warnings, too.
     pub(super) fn warning(self, added: &[String]) -> Self {
         match self {
-            Self::Answer(answer, representation, mut warnings) => {
-                warnings.extend_from_slice(added);
-                Self::Answer(answer, representation, warnings)
+            Self::Answer(mut unencoded) => {
+                unencoded.warnings.extend_from_slice(added);
+                Self::Answer(unencoded)
             }
             Self::Response(response) => Self::Response(with_warnings(response, added)),
         }
@@ -40,7 +49,13 @@ impl Reply {
     pub(crate) async fn into_response(self) -> Result<Response, ApiError> {
         match self {
             Self::Response(response) => Ok(response),
-            Self::Answer(answer, representation, warnings) => {
+            Self::Answer(unencoded) => {
+                let UnencodedAnswer {
+                    answer,
+                    warnings,
+                    representation,
+                    reservation: _reservation,
+                } = *unencoded;
                 let response = counted_document(&encoded(&answer)?, representation).await?;
                 Ok(with_warnings(response, &warnings))
             }

@@ -119,7 +119,7 @@ async fn reply(
     let catalog = Arc::clone(&answers.catalog.borrow());
     check_registries_are_read(&question, &catalog)?;
     if question == Question::Discovery(GroupDiscovery::Groups) && wants_aggregated(&request) {
-        return Ok(Reply::Response(aggregated_discovery()));
+        return Ok(Reply::Response(aggregated_discovery()).warning(&ignored));
     }
     let shown = match endpoint(&question) {
         Some(endpoint) => Representation::negotiate(endpoint, request.headers(), uri.query())?,

@@ -298,10 +298,18 @@ struct CallerQueries<'q> {
 impl QueryApi for CallerQueries<'_> {
     async fn ask(&self, path: &str, accept: Accept) -> QueryReply {
         match Box::pin(self.reply(path, accept)).await {
-            Ok(Reply::Answer(answer, _, warnings)) => QueryReply::Answer(answer, warnings),
+            Ok(Reply::Answer(unencoded)) => {
+                QueryReply::Answer(Box::new(unencoded.answer), unencoded.warnings)
+            }
             Ok(Reply::Response(response)) => QueryReply::Response(response),
             Err(error) => QueryReply::Response(refusal(&error)),
         }
+    }
+
+    async fn forward(&self, path: &str, accept: Accept) -> Response {
+        let response = async { self.reply(path, accept).await?.into_response().await };
+        let response = Box::pin(response).await;
+        response.unwrap_or_else(|error| refusal(&error))
     }
 }
 

@@ -38,7 +38,7 @@ pub async fn list(plan: &QueryPlan, request: &ListRequest) -> Result<Explanation
     };
     Ok(document(
         plan,
-        &bodies,
+        bodies,
         json!({ "objects": objects, "pageSize": page, "pages": pages }),
     ))
 }
@@ -52,7 +52,7 @@ pub async fn counts(plan: &QueryPlan, request: &AggregateRequest) -> Result<Expl
     }
     Ok(document(
         plan,
-        &bodies,
+        bodies,
         json!({ "objects": count(plan).await? }),
     ))
 }
@@ -69,8 +69,18 @@ async fn count(plan: &QueryPlan) -> Result<u64, ApiError> {
 }
 
 /// The explanation; `bodies` are the request bodies of each store.
-fn document(plan: &QueryPlan, bodies: &[Vec<Value>], mut estimate: Value) -> Explanation {
-    let requests: Vec<Value> = bodies.iter().flatten().cloned().collect();
+fn document(plan: &QueryPlan, bodies: Vec<Vec<Value>>, mut estimate: Value) -> Explanation {
+    let parts = plan.stores.parts().iter().zip(&bodies);
+    let of_store = parts.map(|(part, requests)| StoreRequests {
+        store: part.name.to_string(),
+        requests: requests.clone(),
+    });
+    let stores = if bodies.len() > 1 {
+        of_store.collect()
+    } else {
+        Vec::new()
+    };
+    let requests: Vec<Value> = bodies.into_iter().flatten().collect();
     let size = requests
         .iter()
         .map(|request| size(&request["query"]))
@@ -78,21 +88,13 @@ fn document(plan: &QueryPlan, bodies: &[Vec<Value>], mut estimate: Value) -> Exp
     estimate["requests"] = requests.len().into();
     estimate["clauses"] = size.clauses.into();
     estimate["values"] = size.values.into();
-    let mut explanation = Explanation {
+    Explanation {
         store: Some(plan.stores.names()),
         permitted: Some(permitted(&plan.query.permitted)),
         estimate: Some(estimate),
+        stores,
         ..Explanation::of(requests)
-    };
-    if bodies.len() > 1 {
-        let stores = plan.stores.parts().iter().zip(bodies);
-        let of_store = stores.map(|(part, requests)| StoreRequests {
-            store: part.name.to_string(),
-            requests: requests.clone(),
-        });
-        explanation.stores = of_store.collect();
     }
-    explanation
 }
 
 /// `"everything"`, or the clusters and namespaces that the caller may see.
