@@ -1,6 +1,6 @@
 //! An operator on many clusters, in a hundred lines: every node of every member gets the label
 //! `example.com/fleet` with the name that its cluster has in the fleet, and gets it back when
-//! somebody takes it away.
+//! it is removed.
 //!
 //! ```sh
 //! cargo run --example label_nodes -- --kubeconfig members.kubeconfig

@@ -102,8 +102,8 @@ pub fn request(bytes: &[u8]) {
 /// Now, for tokens that nothing else depends on.
 const NOW: i64 = 1_800_000_000;
 
-/// Nobody forges a continue token: neither by what the bytes are, nor by what they change in a
-/// genuine one; and one that is genuine continues as it was made, for nobody else.
+/// A continue token cannot be forged: neither by what the bytes are, nor by what they change in a
+/// genuine one. A genuine one continues as it was made, for its caller only.
 pub fn continue_token(bytes: &[u8]) {
     thread_local!(static KEYS: SealingKeys = SealingKeys::default());
     KEYS.with(|keys| forge(keys, bytes));

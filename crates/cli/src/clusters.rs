@@ -4,12 +4,15 @@ use std::{fmt::Display, process::ExitCode};
 
 use fleetdex_core::{model::ClusterName, terminal::escaped_line};
 use fleetdex_query_api::answer::{ClusterReport, FleetReport};
-use serde_json::json;
 
 use super::{
     api::{Api, ClientConfig},
     console::{self, CommandError, Console, Warnings},
-    output::{OutputArgs, OutputFormat, columns::write_aligned, print_document},
+    output::{
+        OutputArgs, OutputFormat,
+        columns::{first_line, write_aligned},
+        print_document,
+    },
 };
 
 /// The columns of the table. Those after the first [`NARROW`] are printed with `-o wide` only.
@@ -37,21 +40,24 @@ pub async fn run(args: &ClustersArgs) -> ExitCode {
 
 async fn clusters(args: &ClustersArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let api = Api::new(&args.server).await?;
+    // Printed as it is, with what a newer server adds.
+    if let format @ (OutputFormat::Json | OutputFormat::Yaml) = args.output.format {
+        let (report, warnings) = api.document("clusters", &[]).await?;
+        Warnings::default().print(warnings, console)?;
+        print_document(&report, format, console)?;
+        return Ok(true);
+    }
     let (report, warnings) = api.fleet_report().await?;
     Warnings::default().print(warnings, console)?;
+    if args.output.format == OutputFormat::Name {
+        for cluster in &report.clusters {
+            writeln!(console.out, "{}", escaped_line(cluster.name.as_str()))?;
+        }
+        return Ok(true);
+    }
     let shown = match args.output.format {
-        OutputFormat::Table => NARROW,
         OutputFormat::Wide => COLUMNS.len(),
-        OutputFormat::Name => {
-            for cluster in &report.clusters {
-                writeln!(console.out, "{}", escaped_line(cluster.name.as_str()))?;
-            }
-            return Ok(true);
-        }
-        format @ (OutputFormat::Json | OutputFormat::Yaml) => {
-            print_document(&json!(report), format, console)?;
-            return Ok(true);
-        }
+        _ => NARROW,
     };
     if report.clusters.is_empty() {
         writeln!(
@@ -74,10 +80,8 @@ async fn clusters(args: &ClustersArgs, console: &mut Console<'_>) -> Result<bool
 
 fn line(cluster: &ClusterReport, report: &FleetReport) -> Vec<String> {
     let why = std::iter::once(&cluster.message).chain(&cluster.gaps);
-    let why: Vec<&str> = why
-        .filter(|text| !text.is_empty())
-        .map(String::as_str)
-        .collect();
+    let why = why.filter(|text| !text.is_empty());
+    let why: Vec<String> = why.map(|text| first_line(text)).collect();
     vec![
         cluster.name.to_string(),
         cluster.state.as_str().to_owned(),
@@ -86,7 +90,7 @@ fn line(cluster: &ClusterReport, report: &FleetReport) -> Vec<String> {
         shown(cluster.lag_seconds.map(|seconds| format!("{seconds}s"))),
         why.join("; "),
         shown(cluster.since),
-        shown(cluster.replica.as_deref()),
+        shown(cluster.replica.as_deref().map(first_line)),
     ]
 }
 
@@ -106,6 +110,7 @@ fn objects(name: &ClusterName, report: &FleetReport) -> Option<u64> {
 mod tests {
     use clap::Parser;
     use fleetdex_query_api::answer::{ClusterState, RegistryReport};
+    use serde_json::json;
 
     use super::*;
     use crate::test_server::TestServer;

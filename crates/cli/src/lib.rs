@@ -5,7 +5,7 @@
 //!                    │
 //!                    └──> console: standard output, warnings, errors, exit code
 //!                    ┌──────^
-//!     tools: interpreter-workbench · dashboards-commands · migrate
+//!     tools: interpreter-workbench · dashboards-commands
 //! ```
 //!
 //! Responses are bounded and printed page by page; text from servers and members never controls the

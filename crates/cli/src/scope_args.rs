@@ -1,10 +1,10 @@
-//! The arguments that say where a list across kinds looks for objects.
+//! The arguments that say where searches across kinds and `images` look for objects.
 
 use fleetdex_query_api::parameter::LABEL_SELECTOR;
 
 use super::completion;
 
-/// Selects objects of any kind; all namespaces by default.
+/// Selects objects; all namespaces by default.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ScopeArgs {
     /// Only objects in this namespace

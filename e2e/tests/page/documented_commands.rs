@@ -103,12 +103,12 @@ const EXCEPTIONS: [(&str, &str, &str); 50] = [
     (
         "docs/cli.md",
         "fleetdex dashboards install",
-        "needs OpenSearch Dashboards; crates/cli/src/dashboards has its tests",
+        "needs OpenSearch Dashboards; tools/dashboards-commands has its tests",
     ),
     (
         "docs/cli.md",
         "fleetdex interpret -f customization.yaml --edit",
-        "opens an editor; crates/cli/src/interpret has its tests",
+        "opens an editor; tools/interpreter-workbench has its tests",
     ),
     (
         "docs/cli.md",

@@ -22,11 +22,16 @@ pub fn write_aligned(out: &mut dyn Write, lines: &[Vec<String>]) -> io::Result<(
 pub(crate) fn cell_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(line) => match line.split_once(['\n', '\r', '\u{c}']) {
-            Some((first, _)) => format!("{first}..."),
-            None => line.clone(),
-        },
+        Value::String(line) => first_line(line),
         other => text(other),
+    }
+}
+
+/// A text up to its first line break.
+pub(crate) fn first_line(text: &str) -> String {
+    match text.split_once(['\n', '\r', '\u{c}']) {
+        Some((first, _)) => format!("{first}..."),
+        None => text.to_owned(),
     }
 }
 

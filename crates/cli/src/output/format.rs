@@ -52,7 +52,7 @@ impl OutputFormat {
     /// Whether it is read line by line. An empty list of these formats is announced on standard
     /// error.
     pub(crate) fn is_line_based(self) -> bool {
-        matches!(self, Self::Table | Self::Wide | Self::Name)
+        self.is_table() || self == Self::Name
     }
 
     /// What the server is asked for: the server knows the columns of every kind.

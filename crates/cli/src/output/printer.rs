@@ -89,9 +89,8 @@ impl Printer {
         }
     }
 
-    /// Prints an object, at the latest with the next [`Self::flush`]. `columns` are those of its
-    /// page, if that is a Table.
-    pub(crate) fn add(
+    /// Prints an object, or keeps its line. `columns` are those of its page, if that is a Table.
+    fn add(
         &mut self,
         item: &ListItem,
         columns: &[TableColumn],
@@ -135,8 +134,8 @@ impl Printer {
         self.flush(out)
     }
 
-    /// Prints the lines of the current page.
-    pub(crate) fn flush(&mut self, out: &mut dyn Write) -> Result<(), OutputError> {
+    /// Prints the lines that are kept.
+    fn flush(&mut self, out: &mut dyn Write) -> Result<(), OutputError> {
         if let Output::Table(table) = &mut self.body {
             table.aligned.write(out, &table.lines)?;
             table.lines.clear();

@@ -64,6 +64,9 @@ pub enum ClusterState {
     Stale,
     /// It has not been read since the start.
     Unread,
+    /// A state that another version of Fleetdex knows.
+    #[serde(other)]
+    Unknown,
 }
 
 /// A registry and its status.
@@ -82,6 +85,7 @@ impl ClusterState {
             Self::Current => "Current",
             Self::Stale => "Stale",
             Self::Unread => "Unread",
+            Self::Unknown => "Unknown",
         }
     }
 }

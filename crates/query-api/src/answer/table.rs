@@ -49,7 +49,6 @@ pub struct TableColumn {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableRow<O> {
     /// A cell for each column.
-    #[serde(default)]
     pub cells: Vec<Value>,
     /// The object, if the row is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
