@@ -203,15 +203,9 @@ async fn prepare(fleet: &Fleet) -> Result<()> {
     for crd in fleetdex_cli::crd::all() {
         hub.apply(&crd.yaml()?).await?;
     }
-    hub.run(&[
-        "wait",
-        "--for=condition=Established",
-        "crd",
-        "--all",
-        "--timeout=60s",
-    ])
-    .await?;
-    hub.apply(&Registration::new(fleet.member(1)?, CLUSTER, "default").manifest())
+    hub.run("wait --for=condition=Established crd --all --timeout=60s")
+        .await?;
+    hub.apply(&Registration::new(fleet.member(1), CLUSTER, "default").manifest())
         .await
         .map(drop)
 }
@@ -266,7 +260,7 @@ async fn on_real_servers(
     figures: &mut Figures,
 ) -> Result<()> {
     let sizes = arguments.sizes();
-    let member = fleet.member(1)?;
+    let member = fleet.member(1);
     println!("creating {} pods with statuses …", sizes.pods);
     member
         .kubectl()?
@@ -304,7 +298,7 @@ async fn on_one_run(
     };
     let run = first_sync::measure(fleet, sizes.pods, syncs, figures).await?;
     if arguments.includes(Part::Patches) {
-        patches::measure(fleet.member(1)?, load, &run, figures).await?;
+        patches::measure(fleet.member(1), load, &run, figures).await?;
     }
     if arguments.includes(Part::Sync) {
         memory::of_run("20k", &run, sizes.pods, &sizes, figures).await?;

@@ -83,14 +83,6 @@ impl Export {
         Ok(requests)
     }
 
-    /// The objects of one type.
-    pub fn of_type(&self, wanted: &str) -> impl Iterator<Item = &Value> {
-        let objects = self.0.iter();
-        objects
-            .filter(move |((object_type, _), _)| object_type == wanted)
-            .map(|(_, object)| object)
-    }
-
     fn search(&self, object: &Value, range: TimeRange) -> Result<DashboardsRequest> {
         let pattern = self.pattern(object, "kibanaSavedObjectMeta.searchSourceJSON.index")?;
         let (query, mut fields) = query(object, &pattern, range)?;

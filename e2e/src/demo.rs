@@ -133,13 +133,11 @@ async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
 
     progress.log("starting fleetdex run");
     let operator = Operator::start(OperatorOptions {
-        kubeconfig: fleet.control_plane().kubeconfig(),
-        dir: fleet.dir().to_owned(),
         arguments: vec![
             format!("--api-service={NAMESPACE}/fleetdex"),
             format!("--api-service-port={API_PORT}"),
         ],
-        ..OperatorOptions::default()
+        ..OperatorOptions::of(&fleet)
     })?;
     operator.wait_ready(READY_DEADLINE).await?;
     let session = Session::write(&fleet, &operator)?;
@@ -223,16 +221,10 @@ async fn show_query(fleet: &Fleet, session: &Session) -> Result<()> {
     fleet.opensearch()?.client()?.refresh("fleetdex").await?;
     heading("How the registry is");
     show_command(session, "kubectl get resourceregistries").await?;
-    show_command(
-        session,
-        &format!("kubectl get rr demo -o jsonpath='{CONDITIONS}'"),
-    )
-    .await?;
-    show_command(
-        session,
-        &format!("kubectl get rr demo -o jsonpath='{CLUSTERS}'"),
-    )
-    .await?;
+    let command = format!("kubectl get rr demo -o jsonpath='{CONDITIONS}'");
+    show_command(session, &command).await?;
+    let command = format!("kubectl get rr demo -o jsonpath='{CLUSTERS}'");
+    show_command(session, &command).await?;
 
     heading("A question over all clusters");
     let found = show_command(session, &format!("fleetdex get {QUERY}")).await?;

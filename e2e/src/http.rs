@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use serde::de::DeserializeOwned;
 
 /// Makes aws-lc-rs the process-wide provider of rustls.
 pub fn install_tls_provider() {
@@ -34,6 +35,12 @@ pub fn client_with_certificate(ca_pem: &str, certificate_and_key: &str) -> Resul
         .identity(identity)
         .build()
         .context("making an HTTP client")
+}
+
+/// The JSON that is behind a URL, without credentials.
+pub async fn json<T: DeserializeOwned>(url: &str) -> Result<T> {
+    let response = client(None)?.get(url).send().await?;
+    Ok(response.error_for_status()?.json().await?)
 }
 
 fn builder(ca_pem: Option<&str>) -> Result<reqwest::ClientBuilder> {

@@ -30,7 +30,7 @@ use crate::{
     objects::Objects,
     parts::Part,
     poll::eventually,
-    scenario::DEADLINE,
+    scenario::until,
 };
 
 /// The namespace of Karmada's Services.
@@ -110,7 +110,7 @@ impl Karmada {
             &authority,
         )
         .await?;
-        eventually("Karmada serves clusters", DEADLINE, || {
+        until("Karmada serves clusters", || {
             hub.get("apis/cluster.karmada.io/v1alpha1/clusters")
         })
         .await?;
@@ -131,7 +131,7 @@ impl Karmada {
             SearchServer::Simulated { listening, .. } => drop(listening.take()),
             SearchServer::Real { process, .. } => process.kill(),
         }
-        eventually("karmada-search is gone", DEADLINE, || async {
+        until("karmada-search is gone", || async {
             let found = self.hub.get(REGISTRIES).await;
             ensure!(found.is_err(), "it still answers");
             Ok(())
@@ -155,7 +155,7 @@ impl Karmada {
 
     async fn until_available(&self) -> Result<()> {
         let path = format!("{API_SERVICES}/v1alpha1.search.karmada.io");
-        eventually("karmada-search is available", DEADLINE, || async {
+        until("karmada-search is available", || async {
             let service = self.hub.get(&path).await?;
             let conditions = service["status"]["conditions"].as_array();
             let mut conditions = conditions.into_iter().flatten();
@@ -292,7 +292,7 @@ pub async fn install_customizations(hub: &Objects) -> Result<Value> {
         },
     });
     hub.create(CRDS, &customizations).await?;
-    eventually("Karmada's CRD is established", DEADLINE, || async {
+    until("Karmada's CRD is established", || async {
         let found = hub.get(&format!("{CRDS}/{CUSTOMIZATIONS}")).await?;
         let conditions = found["status"]["conditions"].to_string();
         ensure!(conditions.contains("Established"), "{conditions}");

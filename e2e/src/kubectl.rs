@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tokio::{io::AsyncWriteExt, process::Command};
 
-use crate::parts::Part;
+use crate::{arguments::Arguments, parts::Part};
 
 /// Timeout of a kubectl call.
 const TIMEOUT: Duration = Duration::from_mins(2);
@@ -53,87 +53,74 @@ impl Kubectl {
     }
 
     /// Runs it and returns standard output; a failure is an error with its standard error.
-    pub async fn run<A: AsRef<str>>(&self, arguments: &[A]) -> Result<String> {
+    pub async fn run(&self, arguments: &(impl Arguments + ?Sized)) -> Result<String> {
         self.checked(arguments, "").await
     }
 
     /// Runs it with `-o json` and returns the parsed output.
-    pub async fn json<A: AsRef<str>>(&self, arguments: &[A]) -> Result<Value> {
-        let mut all: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
-        all.extend(["-o", "json"]);
+    pub async fn json(&self, arguments: &(impl Arguments + ?Sized)) -> Result<Value> {
+        let all = [&arguments.words()[..], &["-o", "json"]].concat();
         let text = self.checked(&all, "").await?;
         serde_json::from_str(&text)
             .with_context(|| format!("kubectl {} printed no JSON: {text}", all.join(" ")))
     }
 
     /// Runs it and returns its output and success.
-    pub async fn output<A: AsRef<str>>(&self, arguments: &[A]) -> Result<Output> {
-        self.call(arguments, "").await
+    pub async fn output(&self, arguments: &(impl Arguments + ?Sized)) -> Result<Output> {
+        self.call(&arguments.words(), "").await
     }
 
     /// `kubectl apply -f -`; several documents are fine.
     pub async fn apply(&self, manifest: &str) -> Result<String> {
-        self.checked(&["apply", "-f", "-"], manifest).await
+        self.checked("apply -f -", manifest).await
     }
 
     /// `kubectl apply --server-side --force-conflicts -f -`: for manifests that are too large for
     /// an annotation, such as CRDs.
     pub async fn apply_server_side(&self, manifest: &str) -> Result<String> {
-        self.checked(
-            &["apply", "--server-side", "--force-conflicts", "-f", "-"],
-            manifest,
-        )
-        .await
+        self.checked("apply --server-side --force-conflicts -f -", manifest)
+            .await
     }
 
     /// `kubectl apply --server-side --subresource=status -f -`: what a controller or kubelet would
     /// report.
     pub async fn apply_status(&self, manifest: &str) -> Result<String> {
-        let arguments = [
-            "apply",
-            "--server-side",
-            "--force-conflicts",
-            "--subresource=status",
-            "-f",
-            "-",
-        ];
-        self.checked(&arguments, manifest).await
+        let arguments = "apply --server-side --force-conflicts --subresource=status -f -";
+        self.checked(arguments, manifest).await
     }
 
     /// `kubectl create -f -`.
     pub async fn create(&self, manifest: &str) -> Result<String> {
-        self.checked(&["create", "-f", "-"], manifest).await
+        self.checked("create -f -", manifest).await
     }
 
     /// `kubectl delete --ignore-not-found --wait=false -f -`.
     pub async fn delete(&self, manifest: &str) -> Result<String> {
-        self.checked(
-            &["delete", "--ignore-not-found", "--wait=false", "-f", "-"],
-            manifest,
-        )
-        .await
+        self.checked("delete --ignore-not-found --wait=false -f -", manifest)
+            .await
     }
 
-    async fn checked<A: AsRef<str>>(&self, arguments: &[A], input: &str) -> Result<String> {
-        let output = self.call(arguments, input).await?;
+    async fn checked(&self, arguments: &(impl Arguments + ?Sized), input: &str) -> Result<String> {
+        let arguments = arguments.words();
+        let output = self.call(&arguments, input).await?;
         if output.success {
             return Ok(output.stdout);
         }
         bail!(
             "kubectl {}: {}{}",
-            joined(arguments),
+            arguments.join(" "),
             output.stderr,
             output.stdout
         )
     }
 
-    async fn call<A: AsRef<str>>(&self, arguments: &[A], input: &str) -> Result<Output> {
-        let what = || format!("kubectl {}", joined(arguments));
+    async fn call(&self, arguments: &[&str], input: &str) -> Result<Output> {
+        let what = || format!("kubectl {}", arguments.join(" "));
         let mut command = Command::new(&self.program);
         command
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
-            .args(arguments.iter().map(AsRef::as_ref));
+            .args(arguments);
         // The default discovery cache is keyed by address, and other servers have used our ports.
         command.env(
             "KUBECACHEDIR",
@@ -170,12 +157,4 @@ impl Kubectl {
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         })
     }
-}
-
-fn joined<A: AsRef<str>>(arguments: &[A]) -> String {
-    arguments
-        .iter()
-        .map(AsRef::as_ref)
-        .collect::<Vec<_>>()
-        .join(" ")
 }

@@ -6,6 +6,7 @@
 //! them on loopback and promises that none of them outlives the process that started it, and
 //! [`browser`] shows pages to tests.
 
+pub mod arguments;
 pub mod attacks;
 pub mod bench;
 pub mod browser;
@@ -41,3 +42,4 @@ pub mod scale;
 pub mod scenario;
 pub mod signals;
 pub mod soak;
+pub mod test_result;

@@ -8,51 +8,52 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::{
+    arguments::Arguments,
     fleet::{
         Fleet,
         ports::Port,
         process::{Guard, Process, Start},
     },
     operator::{CommandResult, fleetdex_program},
-    poll::eventually,
-    scenario::DEADLINE,
+    scenario::until,
 };
 
 /// A kubeconfig with a context for each member, a second one for the first member, and one that is
 /// unreachable.
 pub fn kubeconfig(fleet: &Fleet) -> Value {
-    let mut config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "east",
-        "clusters": [{ "name": "nowhere", "cluster": { "server": "https://127.0.0.1:1" } }],
-        "users": [{ "name": "unused", "user": { "token": "x" } }],
-        "contexts": [{ "name": "lost", "context": { "cluster": "nowhere", "user": "unused" } }],
-    });
-    let mut push = |list: &str, entry: Value| {
-        config[list]
-            .as_array_mut()
-            .into_iter()
-            .for_each(|all| all.push(entry.clone()));
-    };
+    let mut config = kubeconfig_of_members(fleet);
+    config["current-context"] = json!("east");
+    let nowhere = json!({ "server": "https://127.0.0.1:1" });
+    push(&mut config, "cluster", "nowhere", &nowhere);
+    push(&mut config, "user", "unused", &json!({ "token": "x" }));
+    let lost = json!({ "cluster": "nowhere", "user": "unused" });
+    push(&mut config, "context", "lost", &lost);
+    let again = json!({ "cluster": "east", "user": "east" });
+    push(&mut config, "context", "east-again", &again);
+    config
+}
+
+/// A kubeconfig with a context for each member.
+pub fn kubeconfig_of_members(fleet: &Fleet) -> Value {
+    let mut config = json!({ "apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": [] });
     for (name, member) in ["east", "west"].iter().zip(fleet.members()) {
         let authority = STANDARD.encode(member.ca_pem());
-        push(
-            "clusters",
-            json!({ "name": name, "cluster": { "server": member.url(), "certificate-authority-data": authority } }),
-        );
-        push(
-            "users",
-            json!({ "name": name, "user": { "token": member.token() } }),
-        );
-        push(
-            "contexts",
-            json!({ "name": name, "context": { "cluster": name, "user": name } }),
-        );
+        let cluster = json!({ "server": member.url(), "certificate-authority-data": authority });
+        let context = json!({ "cluster": name, "user": name });
+        push(&mut config, "cluster", name, &cluster);
+        let body = json!({ "token": member.token() });
+        push(&mut config, "user", name, &body);
+        push(&mut config, "context", name, &context);
     }
-    push(
-        "contexts",
-        json!({ "name": "east-again", "context": { "cluster": "east", "user": "east" } }),
-    );
     config
+}
+
+/// Adds a named cluster, user or context.
+fn push(config: &mut Value, field: &str, name: &str, value: &Value) {
+    let list = &mut config[format!("{field}s")];
+    if let Some(entries) = list.as_array_mut() {
+        entries.push(json!({ "name": name, field: value }));
+    }
 }
 
 /// A running `fleetdex local`.
@@ -110,25 +111,23 @@ impl Local {
     }
 
     /// Runs a command that queries it and finds the token by itself.
-    pub async fn run_command(&self, arguments: &[&str]) -> Result<CommandResult> {
-        let output = self.command(arguments)?.output().await?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let code = output
-            .status
-            .code()
-            .context("fleetdex was ended by a signal")?;
-        Ok(CommandResult {
-            code,
-            out: text(&output.stdout),
-            err: text(&output.stderr),
-        })
+    pub async fn run_command(
+        &self,
+        arguments: &(impl Arguments + ?Sized),
+    ) -> Result<CommandResult> {
+        CommandResult::of(&self.command(arguments)?.output().await?)
+    }
+
+    /// `127.0.0.1:<port>` of its query API.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port.number())
     }
 
     /// A command that queries it, not yet started. It is killed when its handle is dropped.
-    pub fn command(&self, arguments: &[&str]) -> Result<Command> {
+    pub fn command(&self, arguments: &(impl Arguments + ?Sized)) -> Result<Command> {
         let mut command = Command::new(fleetdex_program()?);
         command
-            .args(arguments)
+            .args(arguments.words())
             .env("XDG_RUNTIME_DIR", &self.runtime_folder)
             .kill_on_drop(true);
         command.env(
@@ -139,19 +138,17 @@ impl Local {
     }
 
     /// Runs `fleetdex get` and returns its standard output.
-    pub async fn get(&self, arguments: &[&str]) -> Result<String> {
-        let all: Vec<&str> = std::iter::once("get")
-            .chain(arguments.iter().copied())
-            .collect();
+    pub async fn get(&self, arguments: &(impl Arguments + ?Sized)) -> Result<String> {
+        let all = [&["get"], &arguments.words()[..]].concat();
         let result = self.run_command(&all).await?;
         ensure!(result.code == 0, "{}", result.err);
         Ok(result.out)
     }
 
     /// Waits until `fleetdex get` shows a line for each of these texts.
-    pub async fn until(&self, arguments: &[&str], expected: &[&str]) -> Result<()> {
-        let what = format!("fleetdex get {} shows {expected:?}", arguments.join(" "));
-        eventually(&what, DEADLINE, || async {
+    pub async fn until(&self, arguments: &str, expected: &[&str]) -> Result<()> {
+        let what = format!("fleetdex get {arguments} shows {expected:?}");
+        until(&what, || async {
             self.process.check_running()?;
             let shown = self.get(arguments).await?;
             let lines: Vec<&str> = shown.lines().collect();
@@ -166,17 +163,12 @@ impl Local {
 
     /// Waits until its log contains all of these texts.
     pub async fn until_logged(&self, parts: &[&str]) -> Result<()> {
-        eventually(
-            &format!("fleetdex local logs {parts:?}"),
-            DEADLINE,
-            || async {
-                let log = fs::read_to_string(self.process.log()).context("reading the output")?;
-                let missing: Vec<&&str> =
-                    parts.iter().filter(|part| !log.contains(**part)).collect();
-                ensure!(missing.is_empty(), "missing {missing:?} in\n{log}");
-                Ok(())
-            },
-        )
+        until(&format!("fleetdex local logs {parts:?}"), || async {
+            let log = fs::read_to_string(self.process.log()).context("reading the output")?;
+            let missing: Vec<&&str> = parts.iter().filter(|part| !log.contains(**part)).collect();
+            ensure!(missing.is_empty(), "missing {missing:?} in\n{log}");
+            Ok(())
+        })
         .await
     }
 }

@@ -117,6 +117,26 @@ impl Objects {
         self.apply(&config_map_path(namespace, name), &object).await
     }
 
+    /// A `ConfigMap`.
+    pub async fn get_config_map(&self, namespace: &str, name: &str) -> Result<Value> {
+        self.get(&config_map_path(namespace, name)).await
+    }
+
+    /// Merge-patches a `ConfigMap`.
+    pub async fn merge_config_map(
+        &self,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Value> {
+        self.merge(&config_map_path(namespace, name), patch).await
+    }
+
+    /// Deletes a `ConfigMap`; succeeds if it is absent.
+    pub async fn delete_config_map(&self, namespace: &str, name: &str) -> Result<()> {
+        self.delete(&config_map_path(namespace, name)).await
+    }
+
     /// Creates a service account with `cluster-admin`, and returns a token of it. Deleting the
     /// account invalidates the token a few seconds later.
     pub async fn service_account_token(&self, name: &str) -> Result<String> {
@@ -133,11 +153,8 @@ impl Objects {
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
             "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": "default" }],
         });
-        self.apply(
-            &format!("apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}"),
-            &binding,
-        )
-        .await?;
+        let path = format!("apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}");
+        self.apply(&path, &binding).await?;
         let request =
             json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} });
         let answer = self
@@ -169,20 +186,12 @@ impl Objects {
     pub async fn token_bound_to(&self, secret: &str, account: &str) -> Result<String> {
         let object =
             json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": secret } });
-        let made = self
-            .apply(
-                &format!("api/v1/namespaces/default/secrets/{secret}"),
-                &object,
-            )
-            .await?;
+        let path = format!("api/v1/namespaces/default/secrets/{secret}");
+        let made = self.apply(&path, &object).await?;
         let bound = json!({ "kind": "Secret", "apiVersion": "v1", "name": secret, "uid": made["metadata"]["uid"] });
         let request = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": { "boundObjectRef": bound } });
-        let answer = self
-            .create(
-                &format!("{}/token", service_account_path(account)),
-                &request,
-            )
-            .await?;
+        let path = format!("{}/token", service_account_path(account));
+        let answer = self.create(&path, &request).await?;
         let token = answer["status"]["token"].as_str();
         Ok(token
             .with_context(|| format!("{}: no token for {account}", self.server))?

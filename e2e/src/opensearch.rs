@@ -106,13 +106,8 @@ impl OpenSearch {
     /// with `_index`, `_id`, `_version` and `_source`, in a stable order.
     pub async fn search_all(&self, index: &str, query: &Value) -> Result<Vec<Value>> {
         self.refresh(index).await?;
-        let opened = self
-            .checked(
-                Method::POST,
-                &format!("{index}/_search/point_in_time?keep_alive=1m"),
-                None,
-            )
-            .await?;
+        let path = format!("{index}/_search/point_in_time?keep_alive=1m");
+        let opened = self.checked(Method::POST, &path, None).await?;
         let point_in_time = opened["pit_id"]
             .as_str()
             .with_context(|| format!("no pit_id in {opened}"))?;

@@ -3,14 +3,16 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process::ExitStatus,
+    process::{ExitStatus, Output},
     time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
 
 use crate::{
+    arguments::Arguments,
     fleet::{
+        Fleet,
         ports::Port,
         process::{Guard, Process, Start},
         unique,
@@ -41,6 +43,17 @@ pub struct OperatorOptions {
     pub environment: Vec<(String, String)>,
 }
 
+impl OperatorOptions {
+    /// For the control plane of a fleet, with its log in the fleet's folder.
+    pub fn of(fleet: &Fleet) -> Self {
+        Self {
+            kubeconfig: fleet.control_plane().kubeconfig(),
+            dir: fleet.dir().to_owned(),
+            ..Self::default()
+        }
+    }
+}
+
 /// A `fleetdex run`. It is killed when dropped, and when this process ends in any way.
 #[derive(Debug)]
 pub struct Operator {
@@ -60,6 +73,19 @@ pub struct CommandResult {
     pub out: String,
     /// Its standard error.
     pub err: String,
+}
+
+impl CommandResult {
+    /// The result of a program that has ended.
+    pub(crate) fn of(output: &Output) -> Result<Self> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let code = output.status.code();
+        Ok(Self {
+            code: code.context("fleetdex was ended by a signal")?,
+            out: text(&output.stdout),
+            err: text(&output.stderr),
+        })
+    }
 }
 
 /// Resource usage of a process so far.
@@ -130,10 +156,14 @@ impl Operator {
     }
 
     /// Runs a `fleetdex` command with these arguments against this operator.
-    pub async fn run_command(&self, arguments: &[&str]) -> Result<CommandResult> {
+    pub async fn run_command(
+        &self,
+        arguments: &(impl Arguments + ?Sized),
+    ) -> Result<CommandResult> {
+        let arguments = arguments.words();
         let mut command = tokio::process::Command::new(fleetdex_program()?);
         command
-            .args(arguments)
+            .args(&arguments)
             .env("FLEETDEX_SERVER", format!("http://{}", self.api_address()));
         let output = command
             .env("FLEETDEX_TOKEN_FILE", &self.token_file)
@@ -141,21 +171,12 @@ impl Operator {
             .output()
             .await;
         let output = output.with_context(|| format!("running fleetdex {}", arguments.join(" ")))?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let code = output
-            .status
-            .code()
-            .context("fleetdex was ended by a signal")?;
-        Ok(CommandResult {
-            code,
-            out: text(&output.stdout),
-            err: text(&output.stderr),
-        })
+        CommandResult::of(&output)
     }
 
     /// A link to the web page that signs in once, as `fleetdex ui` prints it.
     pub async fn page_link(&self) -> Result<String> {
-        let result = self.run_command(&["ui", "--no-open"]).await?;
+        let result = self.run_command("ui --no-open").await?;
         ensure!(result.code == 0, "fleetdex ui: {}", result.err);
         Ok(result.out.trim().to_owned())
     }
@@ -226,6 +247,12 @@ impl Operator {
     pub fn restart(&self) -> Result<()> {
         self.process.kill();
         self.process.spawn()
+    }
+
+    /// [Restarts](Self::restart) it, and waits until it is ready.
+    pub async fn restart_until_ready(&self, deadline: Duration) -> Result<()> {
+        self.restart()?;
+        self.wait_ready(deadline).await
     }
 
     /// The memory and the processor time of the running program since its last start.

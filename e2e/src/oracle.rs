@@ -9,7 +9,7 @@ use std::{
     fmt::Write,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use fleetdex_core::model::IndexPrefix;
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ pub struct Oracle {
 #[derive(Debug)]
 struct ExpectedCollection {
     cluster: String,
-    objects: Objects,
+    objects: Result<Objects>,
     collection: String,
     left_out: Vec<String>,
 }
@@ -60,28 +60,45 @@ impl Oracle {
     /// Expects the objects of a collection, such as `api/v1/configmaps` or
     /// `apis/apps/v1/namespaces/web/deployments?labelSelector=app%3Dweb`, as documents of
     /// `cluster`.
-    pub fn expects(self, cluster: &str, server: &ApiServer, collection: &str) -> Result<Self> {
+    #[must_use]
+    pub fn expects(self, cluster: &str, server: &ApiServer, collection: &str) -> Self {
         self.expects_outside(cluster, server, collection, &[])
     }
 
+    /// Expects the objects of these collections of each of these clusters.
+    #[must_use]
+    pub fn expects_all<'a>(
+        mut self,
+        clusters: impl IntoIterator<Item = (&'a str, &'a ApiServer)>,
+        collections: &[&str],
+    ) -> Self {
+        for (cluster, server) in clusters {
+            for collection in collections {
+                self = self.expects(cluster, server, collection);
+            }
+        }
+        self
+    }
+
     /// As [`expects`](Self::expects), without the objects of some namespaces.
+    #[must_use]
     pub fn expects_outside(
         mut self,
         cluster: &str,
         server: &ApiServer,
         collection: &str,
         namespaces: &[&str],
-    ) -> Result<Self> {
+    ) -> Self {
         self.parts.push(ExpectedCollection {
             cluster: cluster.to_owned(),
-            objects: Objects::of(server)?,
+            objects: Objects::of(server),
             collection: collection.to_owned(),
             left_out: namespaces
                 .iter()
                 .map(|&namespace| namespace.to_owned())
                 .collect(),
         });
-        Ok(self)
+        self
     }
 
     /// Fails with the documents that are missing, superfluous or of another version; otherwise
@@ -166,7 +183,11 @@ impl Oracle {
     async fn expected(&self) -> Result<BTreeMap<DocumentKey, ObjectState>> {
         let mut all = BTreeMap::new();
         for part in &self.parts {
-            let list = part.objects.get(&part.collection).await?;
+            let objects = part
+                .objects
+                .as_ref()
+                .map_err(|error| anyhow!("{error:#}"))?;
+            let list = objects.get(&part.collection).await?;
             let api_version = text(&list, "/apiVersion")?;
             let list_kind = text(&list, "/kind")?;
             let kind = list_kind

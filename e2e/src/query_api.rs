@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use fleetdex_operator::plan::store_name;
-use reqwest::StatusCode;
+use reqwest::{RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
 use crate::{fleet::ApiServer, http, kubectl::Kubectl, objects::Objects, operator::Operator};
@@ -83,6 +83,20 @@ pub fn store_at(url: &str, prefix: &str) -> Result<String> {
     Ok(name.context("no address")?.to_string())
 }
 
+/// A request of the holder of an operator's token, for a path below [`GROUP`].
+pub fn request(operator: &Operator, path: &str) -> Result<RequestBuilder> {
+    let url = format!("http://{}{GROUP}/{path}", operator.api_address());
+    Ok(http::client(None)?.get(url).bearer_auth(operator.token()?))
+}
+
+/// A client of the holder of an operator's token, for what is below `search` and this path.
+pub fn kube_client(operator: &Operator, path: &str) -> Result<kube::Client> {
+    let url = format!("http://{}{GROUP}/search{path}", operator.api_address());
+    let mut config = kube::Config::new(url.parse()?);
+    config.auth_info.token = Some(operator.token()?.into());
+    Ok(kube::Client::try_from(config)?)
+}
+
 /// The names that a field selector finds in a store, or the refusal.
 pub async fn names_by_field(
     operator: &Operator,
@@ -90,9 +104,7 @@ pub async fn names_by_field(
     path: &str,
     selector: &str,
 ) -> Result<std::result::Result<Vec<String>, String>> {
-    let url = format!("http://{}{GROUP}/search/{path}", operator.api_address());
-    let request = http::client(None)?.get(url).bearer_auth(operator.token()?);
-    let response = request
+    let response = request(operator, &format!("search/{path}"))?
         .query(&[("fieldSelector", selector), ("store", store)])
         .send()
         .await?;
@@ -110,13 +122,9 @@ pub async fn names_by_field(
 /// A list over all clusters, or those that the query names, and its warnings, sorted. `path` is a
 /// Kubernetes path.
 pub async fn list_with_warnings(operator: &Operator, path: &str) -> Result<(Value, Vec<String>)> {
-    let url = format!("http://{}{GROUP}/search/{path}", operator.api_address());
-    let response = http::client(None)?
-        .get(&url)
-        .bearer_auth(operator.token()?)
-        .send()
-        .await
-        .with_context(|| url.clone())?;
+    let url = format!("search/{path}");
+    let request = request(operator, &url)?.send();
+    let response = request.await.with_context(|| url.clone())?;
     let status = response.status();
     let warnings = response.headers().get_all("warning").iter();
     let mut warnings: Vec<String> = warnings

@@ -81,10 +81,7 @@ pub async fn run(arguments: ScaleArgs) -> Result<()> {
 
 async fn measure(arguments: &ScaleArgs, clusters: usize) -> Result<ScaleFigures> {
     println!("starting the control plane and {clusters} simulated clusters …");
-    let options = Options {
-        opensearch: OpenSearchKind::None,
-        ..Options::default()
-    };
+    let options = Options::of(0, OpenSearchKind::None);
     let fleet = Fleet::start(options).await?;
     let spec = SimulatedFleetSpec {
         clusters,

@@ -136,21 +136,21 @@ impl Stage {
 
     /// Objects of a member.
     pub fn member(&self, number: usize) -> Result<Objects> {
-        Objects::of(self.fleet.member(number)?)
+        Objects::of(self.fleet.member(number))
     }
 
     /// Registers a member under another name, too.
     pub async fn register(&self, number: usize, cluster: &str) -> Result<()> {
         register(
             &self.hub,
-            &Registration::new(self.fleet.member(number)?, cluster, SECRETS),
+            &Registration::new(self.fleet.member(number), cluster, SECRETS),
         )
         .await
     }
 
     /// Registers a member under another name behind a proxy, through which the operator reaches it.
     pub async fn register_behind_proxy(&self, number: usize, cluster: &str) -> Result<FaultProxy> {
-        let member = self.fleet.member(number)?;
+        let member = self.fleet.member(number);
         let proxy = FaultProxy::start(member.url())?;
         register(
             &self.hub,
@@ -158,6 +158,11 @@ impl Stage {
         )
         .await?;
         Ok(proxy)
+    }
+
+    /// Creates or changes the Secret of this name in the members' namespace.
+    pub async fn put_secret(&self, name: &str, secret: &Value) -> Result<()> {
+        self.hub.apply(&secret_path(name), secret).await.map(drop)
     }
 
     /// Removes a registration of [`register`](Self::register) or
@@ -204,10 +209,8 @@ async fn start(fleet: &Fleet) -> Result<Operator> {
 pub async fn start_operator(fleet: &Fleet, more_flags: &[&str]) -> Result<Operator> {
     let more_flags = more_flags.iter().map(|&flag| flag.to_owned());
     let operator = Operator::start(OperatorOptions {
-        kubeconfig: fleet.control_plane().kubeconfig(),
-        dir: fleet.dir().to_owned(),
         arguments: flags().into_iter().chain(more_flags).collect(),
-        environment: Vec::new(),
+        ..OperatorOptions::of(fleet)
     })?;
     operator.wait_ready(DEADLINE).await?;
     Ok(operator)
@@ -325,6 +328,18 @@ impl Registry {
         Self::in_fleet(&stage.fleet, name, clusters, selectors)
     }
 
+    /// As [`new`](Self::new), applied and ready.
+    pub async fn ready(
+        stage: &Stage,
+        name: &str,
+        clusters: &[&str],
+        selectors: &Value,
+    ) -> Result<Self> {
+        let registry = Self::new(stage, name, clusters, selectors)?;
+        registry.apply_until_ready().await?;
+        Ok(registry)
+    }
+
     /// As [`new`](Self::new), for a fleet without a stage.
     pub fn in_fleet(
         fleet: &Fleet,
@@ -429,6 +444,12 @@ impl Registry {
         self.until("Ready", "True", "Ready", "").await.map(drop)
     }
 
+    /// [Applies](Self::apply) it, and waits until it is ready.
+    pub async fn apply_until_ready(&self) -> Result<()> {
+        self.apply().await?;
+        self.until_ready().await
+    }
+
     /// Waits until one of its clusters is in a phase, with a message that contains `part`.
     pub async fn until_phase(&self, cluster: &str, phase: &str, part: &str) -> Result<Value> {
         let what = format!("{}: {cluster} is {phase} ({part})", self.name);
@@ -444,6 +465,21 @@ impl Registry {
             Ok(found.clone())
         })
         .await
+    }
+
+    /// Waits until it is not ready, for this reason, with a message that contains `part`.
+    pub async fn until_not_ready(&self, reason: &str, part: &str) -> Result<String> {
+        self.until("Ready", "False", reason, part).await
+    }
+
+    /// Waits until its store fails, for this reason, with a message that contains `part`.
+    pub async fn until_store_fails(&self, reason: &str, part: &str) -> Result<String> {
+        self.until("StoreReachable", "False", reason, part).await
+    }
+
+    /// Waits until one of its clusters has failed, with a message that contains `part`.
+    pub async fn until_failed(&self, cluster: &str, part: &str) -> Result<Value> {
+        self.until_phase(cluster, "Failed", part).await
     }
 
     /// An oracle for its documents.
@@ -482,6 +518,14 @@ impl Registry {
         ensure!(left.is_empty(), "{} is gone and left {left:?}", self.name);
         Ok(())
     }
+}
+
+/// Waits until `check` succeeds, for at most [`DEADLINE`]; see [`eventually`].
+pub async fn until<T, F>(what: &str, check: impl FnMut() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    eventually(what, DEADLINE, check).await
 }
 
 /// Waits until the documents equal the objects of the clusters. Returns the number of documents.

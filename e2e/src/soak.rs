@@ -167,7 +167,7 @@ impl Fixture {
         let mut oracle = registry.oracle();
         for member in fleet.members() {
             for collection in COLLECTIONS {
-                oracle = oracle.expects(member.name(), member, &format!("api/v1/{collection}"))?;
+                oracle = oracle.expects(member.name(), member, &format!("api/v1/{collection}"));
             }
         }
         let operator = scenario::start_operator(&fleet, &[]).await?;

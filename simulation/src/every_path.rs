@@ -14,7 +14,7 @@ use fleetdex_core::{
     selector::{Comparison, FieldRequirement, FieldSelector, FieldTest},
 };
 use fleetdex_store::{
-    Store, VisibleResources,
+    CompleteResources, Store,
     bulk::{Verdict, Write},
     memory::Memory,
 };
@@ -232,7 +232,7 @@ async fn fill(
         verdicts.iter().all(|verdict| *verdict == Verdict::Indexed),
         "{verdicts:?}"
     );
-    store.activate(&revision, &VisibleResources::All).await?;
+    store.activate(&revision, &CompleteResources::All).await?;
     Ok(())
 }
 

@@ -27,7 +27,7 @@ use crate::{
     operator::{API_PORT, Operator, OperatorOptions},
     poll::eventually,
     query_api::{GROUP, make_service},
-    scenario::{DEADLINE, Registry, flags, prepare},
+    scenario::{DEADLINE, Registry, flags, prepare, until},
 };
 
 const NEIGHBOURS: &str = "neighbours";
@@ -57,12 +57,7 @@ impl Scene {
     /// Starts everything, with a limit of the operator's memory in bytes and so many kinds beside
     /// those of Kubernetes.
     pub async fn start(limit: u64, kinds: usize) -> Result<Self> {
-        let fleet = Fleet::start(Options {
-            members: 1,
-            opensearch: OpenSearchKind::Plain,
-            ..Options::default()
-        })
-        .await?;
+        let fleet = Fleet::start(Options::of(1, OpenSearchKind::Plain)).await?;
         prepare(&fleet).await?;
         let hub = Objects::of(fleet.control_plane())?;
         make_service(&hub).await?;
@@ -100,7 +95,7 @@ impl Scene {
         group.add(pid)?;
         operator.wait_ready(DEADLINE).await?;
         let (control_plane, address) = (fleet.control_plane(), operator.api_address());
-        let front = eventually("the operator's certificate is stored", DEADLINE, || {
+        let front = until("the operator's certificate is stored", || {
             Front::new(control_plane, &address)
         })
         .await?;
@@ -232,10 +227,8 @@ fn start_operator(fleet: &Fleet) -> Result<Operator> {
     arguments.push("--api-service=search/fleetdex".to_owned());
     arguments.push(format!("--api-service-port={API_PORT}"));
     Operator::start(OperatorOptions {
-        kubeconfig: fleet.control_plane().kubeconfig(),
-        dir: fleet.dir().to_owned(),
         arguments,
-        environment: Vec::new(),
+        ..OperatorOptions::of(fleet)
     })
 }
 
@@ -346,7 +339,7 @@ async fn bind(
 
 /// The objects of the neighbour in the real member, in which attackers may write what they want.
 async fn fill_member(fleet: &Fleet, hub: &Objects) -> Result<()> {
-    let member = Objects::of(fleet.member(1)?)?;
+    let member = Objects::of(fleet.member(1))?;
     for namespace in [NEIGHBOUR, ATTACKED] {
         member.create_namespace(namespace).await?;
     }

@@ -10,15 +10,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::figures::Figures;
-use super::figures::verdict;
-use super::pinning::Pinned;
-use super::raw;
-use super::raw_updates::{BATCH_BYTES, RawUpdates};
-use super::simulated::Simulated;
-use super::simulated::SimulatedSetup;
-use super::sizes::DEADLINE;
-use super::sizes::Sizes;
+use super::{
+    figures::{Figures, verdict},
+    pinning::Pinned,
+    raw,
+    raw_updates::{BATCH_BYTES, RawUpdates},
+    simulated::{Simulated, SimulatedSetup},
+    sizes::{DEADLINE, Sizes},
+};
 use crate::fleet::Fleet;
 
 /// Raw bulk is tried with each of these numbers of connections; the best is measured.

@@ -3,10 +3,11 @@
 
 use anyhow::{Context, Result};
 
-use super::figures::Figures;
-use super::figures::verdict;
-use super::run::Run;
-use super::sizes::CLUSTER;
+use super::{
+    figures::{Figures, verdict},
+    run::Run,
+    sizes::CLUSTER,
+};
 use crate::fleet::Fleet;
 
 /// A first sync may take this many times both limits together: the servers and Fleetdex share the

@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use super::broken::Broken;
-use super::figures::Figures;
-use super::figures::verdict;
-use super::members::Members;
-use super::members::MembersSpec;
-use super::scrape::Scrape;
-use super::sizes::DEADLINE;
-use super::sizes::Sizes;
+use super::{
+    broken::Broken,
+    figures::{Figures, verdict},
+    members::{Members, MembersSpec},
+    scrape::Scrape,
+    sizes::{DEADLINE, Sizes},
+};
 use crate::{
     fleet::Fleet,
     operator::{Operator, OperatorOptions},
@@ -74,11 +73,7 @@ pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Res
 }
 
 fn start_operator(fleet: &Fleet) -> Result<Operator> {
-    Operator::start(OperatorOptions {
-        kubeconfig: fleet.control_plane().kubeconfig(),
-        dir: fleet.dir().to_owned(),
-        ..OperatorOptions::default()
-    })
+    Operator::start(OperatorOptions::of(fleet))
 }
 
 /// Milliseconds from an event to its acknowledgement: median and 99th percentile.

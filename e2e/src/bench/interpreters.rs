@@ -79,7 +79,7 @@ end
 /// Measures scripts and webhooks. The member has the pods.
 pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
     let mut pods: Vec<Value> = Vec::new();
-    for body in raw::pages(fleet.member(1)?.client().await?).await? {
+    for body in raw::pages(fleet.member(1).client().await?).await? {
         for item in ListPage::parse(&body)?.items {
             pods.push(serde_json::from_str(item)?);
         }

@@ -5,12 +5,12 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use fleetdex_store::bulk;
 
-use super::figures::Figures;
-use super::figures::verdict;
-use super::raw;
-use super::raw::Target;
-use super::simulated::SimulatedSetup;
-use super::sizes::Sizes;
+use super::{
+    figures::{Figures, verdict},
+    raw::{self, Target},
+    simulated::SimulatedSetup,
+    sizes::Sizes,
+};
 use crate::fleet::Fleet;
 
 /// Events per second.

@@ -10,11 +10,10 @@ use fleetdex_core::model::InterpretationLevel;
 use fleetdex_store::bulk;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::figures::Figures;
-use super::figures::verdict;
-use super::raw;
-use super::raw::PAGE;
-use super::raw::Target;
+use super::{
+    figures::{Figures, verdict},
+    raw::{self, PAGE, Target},
+};
 use crate::{
     fleet::{ApiServer, Fleet},
     load::gzip_ratio,
@@ -30,7 +29,7 @@ const INTERPRETATION_SHARE: f64 = 0.25;
 
 /// Measures all limits.
 pub async fn measure(fleet: &Fleet, pods: usize, figures: &mut Figures) -> Result<()> {
-    let member = fleet.member(1)?;
+    let member = fleet.member(1);
     list(member, pods, figures).await?;
     let lines = raw::watch_lines(member.client().await?).await?;
     encoding(&lines, figures)?;

@@ -6,16 +6,12 @@ use anyhow::{Context, Result, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::sizes::DEADLINE;
+use super::{simulated::start_apiserver, sizes::DEADLINE};
 use crate::{
-    fleet::{
-        Fleet,
-        process::{Process, Start},
-        unique,
-    },
+    fleet::{Fleet, Process, unique},
     http,
     kubectl::Kubectl,
-    operator::{Operator, built_program},
+    operator::Operator,
     poll::eventually,
 };
 
@@ -51,24 +47,13 @@ impl Members {
     pub async fn start(fleet: &Fleet, spec: MembersSpec) -> Result<Self> {
         let name = unique("members");
         let ready_file = fleet.dir().join(format!("{name}.ready"));
-        let start = Start {
-            program: built_program("apiserver")?,
-            arguments: vec![
-                format!("--clusters={}", spec.members),
-                format!("--kinds={}", spec.kinds),
-                format!("--objects={}", spec.pods),
-                format!("--ready-file={}", ready_file.display()),
-            ],
-            folder: fleet.dir().to_owned(),
-            ..Start::default()
-        };
-        let process = Process::new(
-            &name,
-            start,
-            fleet.dir().join(format!("{name}.log")),
-            fleet.process_group(),
-        );
-        process.spawn()?;
+        let arguments = [
+            format!("--clusters={}", spec.members),
+            format!("--kinds={}", spec.kinds),
+            format!("--objects={}", spec.pods),
+            format!("--ready-file={}", ready_file.display()),
+        ];
+        let process = start_apiserver(fleet, &name, &arguments)?;
         let hub = fleet.control_plane().kubectl()?;
         let opensearch = fleet.opensearch()?.url().to_owned();
         let mut members = Self {
@@ -88,16 +73,9 @@ impl Members {
 
     /// Requests for pods to all members so far.
     pub async fn requests(&self) -> Result<u64> {
-        let client = http::client(None)?;
         let mut requests = 0;
         for url in &self.urls {
-            let totals: Value = client
-                .get(format!("{url}/churn"))
-                .send()
-                .await?
-                .error_for_status()?
-                .json()
-                .await?;
+            let totals: Value = http::json(&format!("{url}/churn")).await?;
             requests += totals["podRequests"]
                 .as_u64()
                 .context("a member that does not count its requests")?;
@@ -207,13 +185,7 @@ impl Members {
     /// The number of pods of the first member.
     pub async fn pods_of_first(&self) -> Result<u64> {
         let url = self.urls.first().context("no member")?;
-        let totals: Value = http::client(None)?
-            .get(format!("{url}/churn"))
-            .send()
-            .await?
-            .error_for_status()?
-            .json()
-            .await?;
+        let totals: Value = http::json(&format!("{url}/churn")).await?;
         totals["pods"]
             .as_u64()
             .context("a member that does not count its pods")
@@ -222,13 +194,7 @@ impl Members {
     /// The URL of a watch of the first member's pods from the current version.
     pub async fn watch_url(&self) -> Result<String> {
         let url = format!("{}/api/v1/pods", self.urls.first().context("no member")?);
-        let list: Value = http::client(None)?
-            .get(format!("{url}?limit=1"))
-            .send()
-            .await?
-            .error_for_status()?
-            .json()
-            .await?;
+        let list: Value = http::json(&format!("{url}?limit=1")).await?;
         let version = list["metadata"]["resourceVersion"]
             .as_str()
             .context("a list without a version")?;
@@ -239,22 +205,17 @@ impl Members {
     /// 1970, by revision.
     pub async fn change_times(&self) -> Result<BTreeMap<u64, u64>> {
         let url = self.urls.first().context("no member")?;
-        let request = http::client(None)?.get(format!("{url}/churn/moments"));
-        let change_times: Vec<(u64, u64)> =
-            request.send().await?.error_for_status()?.json().await?;
+        let change_times: Vec<(u64, u64)> = http::json(&format!("{url}/churn/moments")).await?;
         Ok(change_times.into_iter().collect())
     }
 
     /// Deletes the registries with their documents.
     pub async fn remove_registries(&self) -> Result<()> {
         self.hub
-            .run(&["delete", "resourceregistries", "--all", "--wait=false"])
+            .run("delete resourceregistries --all --wait=false")
             .await?;
         eventually("the registries are gone", DEADLINE, || async {
-            let names = self
-                .hub
-                .run(&["get", "resourceregistries", "-o", "name"])
-                .await?;
+            let names = self.hub.run("get resourceregistries -o name").await?;
             ensure!(names.trim().is_empty(), "still there: {names}");
             Ok(())
         })

@@ -2,11 +2,12 @@
 
 use anyhow::Result;
 
-use super::figures::Figures;
-use super::figures::verdict;
-use super::run::Run;
-use super::simulated::SimulatedSetup;
-use super::sizes::Sizes;
+use super::{
+    figures::{Figures, verdict},
+    run::Run,
+    simulated::SimulatedSetup,
+    sizes::Sizes,
+};
 use crate::fleet::Fleet;
 
 /// Memory limit without objects, and per object.

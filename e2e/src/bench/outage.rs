@@ -10,16 +10,15 @@ use std::{
 use anyhow::{Result, ensure};
 use fleetdex_sync::pipeline::PipelineLimits;
 
-use super::figures::Figures;
-use super::figures::verdict;
-use super::raw;
-use super::raw_updates::RawUpdates;
-use super::run::Run;
-use super::scrape::Scrape;
-use super::simulated::SimulatedSetup;
-use super::sizes::DEADLINE;
-use super::sizes::POLL_INTERVAL;
-use super::sizes::Sizes;
+use super::{
+    figures::{Figures, verdict},
+    raw,
+    raw_updates::RawUpdates,
+    run::Run,
+    scrape::Scrape,
+    simulated::SimulatedSetup,
+    sizes::{DEADLINE, POLL_INTERVAL, Sizes},
+};
 use crate::{
     fleet::{Fleet, OpenSearchServer},
     poll::eventually,

@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
-use super::figures::Figures;
-use super::run::Run;
-use super::sizes::DEADLINE;
-use super::sizes::POLL_INTERVAL;
+use super::{
+    figures::Figures,
+    run::Run,
+    sizes::{DEADLINE, POLL_INTERVAL},
+};
 use crate::{fleet::ApiServer, load::Load};
 
 /// Patches every pod, and waits until everything is acknowledged.

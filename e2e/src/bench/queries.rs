@@ -16,17 +16,16 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::figures::Figures;
-use super::figures::verdict;
-use super::first_view;
-use super::members::Members;
-use super::members::MembersSpec;
-use super::query_client::{LARGE_FLEET, NAME, QueryClient, Target, WARM_UP, all_pods, report_line};
-use super::search;
-use super::sizes::DEADLINE;
-use super::sizes::Sizes;
-use super::steps;
-use super::times::Times;
+use super::{
+    figures::{Figures, verdict},
+    first_view,
+    members::{Members, MembersSpec},
+    query_client::{LARGE_FLEET, NAME, QueryClient, Target, WARM_UP, all_pods, report_line},
+    search,
+    sizes::{DEADLINE, Sizes},
+    steps,
+    times::Times,
+};
 use crate::{
     fleet::Fleet,
     http,
@@ -71,10 +70,8 @@ pub async fn measure(
     members.apply_registry(1).await?;
     members.apply_embedded_registry().await?;
     let operator = Operator::start(OperatorOptions {
-        kubeconfig: fleet.control_plane().kubeconfig(),
-        dir: fleet.dir().to_owned(),
         arguments: vec![NO_AUDITS.to_owned()],
-        ..OperatorOptions::default()
+        ..OperatorOptions::of(fleet)
     })?;
     // One stream per store.
     members.until_watching(&operator, 2 * CLUSTERS).await?;
@@ -193,11 +190,8 @@ async fn responses(
         2 * ADDED_LATENCY.as_millis(),
         far.text()
     );
-    report_line(
-        figures,
-        &format!("  the same by lists of {CLUSTERS} simulated members"),
-        text,
-    );
+    let subject = format!("  the same by lists of {CLUSTERS} simulated members");
+    report_line(figures, &subject, text);
     let text = format!(
         "{to_members} in {} queries: {}",
         2 * sizes.queries,

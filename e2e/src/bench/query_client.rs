@@ -12,8 +12,7 @@ use futures::future::try_join_all;
 use reqwest::{Client, RequestBuilder};
 use serde_json::Value;
 
-use super::figures::Figures;
-use super::sizes::DEADLINE;
+use super::{figures::Figures, sizes::DEADLINE};
 use crate::{fleet::Fleet, http, operator::Operator, poll::eventually};
 
 pub(super) const NAME: &str = "queries";

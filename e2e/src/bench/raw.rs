@@ -18,7 +18,7 @@ use fleetdex_core::{
 };
 use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_store::{
-    IndexRevision, RevisionStore as _, VisibleResources,
+    CompleteResources, IndexRevision, RevisionStore as _,
     bulk::{self, Write},
     opensearch::{Engine, EngineOptions, OpenSearchService},
 };
@@ -203,7 +203,7 @@ impl Target {
     /// Makes the index visible to queries, as Fleetdex does when it is complete.
     pub async fn activate(&self) -> Result<()> {
         self.engine
-            .activate(&self.revision, &VisibleResources::All)
+            .activate(&self.revision, &CompleteResources::All)
             .await
             .context("activating an index of the benchmark")
     }

@@ -8,8 +8,7 @@ use fleetdex_store::bulk::{self, Write};
 use futures::{StreamExt, TryStreamExt, stream};
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::raw;
-use super::raw::Target;
+use super::raw::{self, Target};
 use crate::fleet::Fleet;
 
 /// Bytes of a batch, as Fleetdex sends them.

@@ -5,13 +5,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::figures::Figures;
-use super::figures::verdict;
-use super::run::Run;
-use super::scrape::Scrape;
-use super::sizes::CLUSTER;
-use super::sizes::DEADLINE;
-use super::sizes::Sizes;
+use super::{
+    figures::{Figures, verdict},
+    run::Run,
+    scrape::Scrape,
+    sizes::{CLUSTER, DEADLINE, Sizes},
+};
 use crate::{fleet::Fleet, objects::Objects, opensearch::OpenSearch, poll::eventually};
 
 /// Shorter than the usual interval, because a restart is short.

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::scrape::Scrape;
-use super::sizes::DEADLINE;
-use super::sizes::POLL_INTERVAL;
+use super::{
+    scrape::Scrape,
+    sizes::{DEADLINE, POLL_INTERVAL},
+};
 use crate::{
     fleet::Fleet,
     kubectl::Kubectl,
@@ -44,13 +45,11 @@ impl Run {
         hub.apply(&registry(fleet, cluster, prefix)?).await?;
         let started = Instant::now();
         let operator = Operator::start(OperatorOptions {
-            kubeconfig: fleet.control_plane().kubeconfig(),
-            dir: fleet.dir().to_owned(),
             environment: environment
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), value.clone()))
                 .collect(),
-            ..OperatorOptions::default()
+            ..OperatorOptions::of(fleet)
         })?;
         Ok(Self {
             operator,
@@ -91,10 +90,7 @@ impl Run {
             .run(&["delete", "resourceregistries", &self.prefix, "--wait=false"])
             .await?;
         eventually("the registry is gone", Duration::from_mins(2), || async {
-            let names = self
-                .hub
-                .run(&["get", "resourceregistries", "-o", "name"])
-                .await?;
+            let names = self.hub.run("get resourceregistries -o name").await?;
             ensure!(names.trim().is_empty(), "still there: {names}");
             Ok::<_, anyhow::Error>(())
         })

@@ -117,11 +117,8 @@ fn without(body: &[u8], are_removed: bool) -> Result<Bytes> {
 async fn index_bytes(fleet: &Fleet, index: &str) -> Result<f64> {
     let opensearch = fleet.opensearch()?.client()?;
     let send = async |method, path: &str| opensearch.send(method, path, None).await;
-    send(
-        Method::POST,
-        &format!("{index}/_forcemerge?max_num_segments=1&flush=true"),
-    )
-    .await?;
+    let target = format!("{index}/_forcemerge?max_num_segments=1&flush=true");
+    send(Method::POST, &target).await?;
     send(Method::POST, &format!("{index}/_refresh")).await?;
     let stats = send(Method::GET, &format!("{index}/_stats/store"))
         .await?

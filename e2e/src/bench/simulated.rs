@@ -8,9 +8,10 @@ use reqwest::RequestBuilder;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::run::Run;
-use super::sizes::DEADLINE;
-use super::sizes::POLL_INTERVAL;
+use super::{
+    run::Run,
+    sizes::{DEADLINE, POLL_INTERVAL},
+};
 use crate::{
     fleet::{
         Fleet,
@@ -46,6 +47,20 @@ pub struct Totals {
     pub pods: u64,
 }
 
+/// Starts the program of simulated API servers, whose log has this name.
+pub fn start_apiserver(fleet: &Fleet, name: &str, arguments: &[String]) -> Result<Process> {
+    let start = Start {
+        program: built_program("apiserver")?,
+        arguments: arguments.to_vec(),
+        folder: fleet.dir().to_owned(),
+        ..Start::default()
+    };
+    let log = fleet.dir().join(format!("{name}.log"));
+    let process = Process::new(name, start, log, fleet.process_group());
+    process.spawn()?;
+    Ok(process)
+}
+
 impl Simulated {
     /// Starts it with pods, and registers it.
     pub async fn start(fleet: &Fleet, pods: usize) -> Result<Self> {
@@ -55,20 +70,7 @@ impl Simulated {
             format!("--cached-events={CACHED_EVENTS}"),
             format!("--listen=127.0.0.1:{}", port.number()),
         ];
-        let start = Start {
-            program: built_program("apiserver")?,
-            arguments: arguments.to_vec(),
-            folder: fleet.dir().to_owned(),
-            ..Start::default()
-        };
-        let name = unique("simulated");
-        let process = Process::new(
-            &name,
-            start,
-            fleet.dir().join(format!("{name}.log")),
-            fleet.process_group(),
-        );
-        process.spawn()?;
+        let process = start_apiserver(fleet, &unique("simulated"), &arguments)?;
         let simulated = Self {
             process,
             hub: fleet.control_plane().kubectl()?,

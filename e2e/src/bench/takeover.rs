@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::figures::Figures;
-use super::figures::verdict;
-use super::sizes::DEADLINE;
+use super::{
+    figures::{Figures, verdict},
+    sizes::DEADLINE,
+};
 use crate::{
     fleet::{Fleet, Registration},
     operator::{Operator, OperatorOptions},
@@ -31,7 +32,7 @@ pub async fn measure(fleet: &Fleet, figures: &mut Figures) -> Result<()> {
         .map(|number| format!("{NAME}{number}"))
         .collect();
     for name in &names {
-        hub.apply(&Registration::new(fleet.member(1)?, name, NAMESPACE).manifest())
+        hub.apply(&Registration::new(fleet.member(1), name, NAMESPACE).manifest())
             .await?;
     }
     let registry = json!({
@@ -83,10 +84,8 @@ fn start(fleet: &Fleet, number: usize) -> Result<Operator> {
         format!("--replica-name=replica-{number}"),
     ];
     Operator::start(OperatorOptions {
-        kubeconfig: fleet.control_plane().kubeconfig(),
-        dir: fleet.dir().to_owned(),
         arguments: arguments.into(),
-        ..OperatorOptions::default()
+        ..OperatorOptions::of(fleet)
     })
 }
 

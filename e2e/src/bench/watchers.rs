@@ -14,17 +14,14 @@ use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::Value;
 
-use super::figures::Figures;
-use super::figures::verdict;
-use super::members::Members;
-use super::members::MembersSpec;
-use super::sizes::DEADLINE;
-use super::sizes::Sizes;
-use super::times::Times;
-use super::watcher::Delivery;
-use super::watcher::OpenWatch;
-use super::watcher::TlsClient;
-use super::watcher::watch_apiserver;
+use super::{
+    figures::{Figures, verdict},
+    members::{Members, MembersSpec},
+    query_client::report_line,
+    sizes::{DEADLINE, Sizes},
+    times::Times,
+    watcher::{Delivery, OpenWatch, TlsClient, watch_apiserver},
+};
 use crate::{
     fleet::{Fleet, certificates::Authority},
     http,
@@ -125,13 +122,11 @@ impl<'m> WatchBenchmark<'m> {
         let authority = Authority::new("watchers-ca")?;
         let (certificate, key) = authority.server("fleetdex")?.write(fleet.dir(), NAME)?;
         let operator = Operator::start(OperatorOptions {
-            kubeconfig: fleet.control_plane().kubeconfig(),
-            dir: fleet.dir().to_owned(),
             arguments: vec![
                 format!("--tls-cert-file={}", certificate.display()),
                 format!("--tls-private-key-file={}", key.display()),
             ],
-            ..OperatorOptions::default()
+            ..OperatorOptions::of(fleet)
         })?;
         members.until_watching(&operator, 1).await?;
         let token = fleet.control_plane().token().to_owned();
@@ -317,9 +312,4 @@ fn report(store: WatchedStore, outcome: &Outcome, sizes: &Sizes, figures: &mut F
         verdict(bytes <= CONNECTION_BYTES)
     );
     report_line(figures, "  memory for each connection", text);
-}
-
-fn report_line(figures: &mut Figures, subject: &str, text: String) {
-    println!("  {subject}: {text}");
-    figures.line(subject, text);
 }

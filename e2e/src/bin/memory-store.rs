@@ -15,7 +15,7 @@ use fleetdex_core::{
     query::{Query, ResourceName, Selectable},
 };
 use fleetdex_store::{
-    DocumentWriter as _, IndexReader as _, IndexRevision, RevisionStore as _, VisibleResources,
+    CompleteResources, DocumentWriter as _, IndexReader as _, IndexRevision, RevisionStore as _,
     bulk::Write, memory::Memory,
 };
 use kube::{Client, Config};
@@ -107,7 +107,7 @@ async fn main() -> Result<()> {
     );
     let after = resident()?;
     for revision in &revisions {
-        memory.activate(revision, &VisibleResources::All).await?;
+        memory.activate(revision, &CompleteResources::All).await?;
     }
     let of_selector = ask(&memory, "app.kubernetes.io/name=service-07,tier=batch").await?;
     let of_all = ask(&memory, "").await?;

@@ -14,17 +14,9 @@ pub const SHIFT: char = '\u{E008}';
 pub const CONTROL: char = '\u{E009}';
 /// Closes dialogs.
 pub const ESCAPE: char = '\u{E00C}';
-/// Down one page.
-pub const PAGE_DOWN: char = '\u{E00F}';
 /// The last position.
 pub const END: char = '\u{E010}';
 /// The first position.
 pub const HOME: char = '\u{E011}';
-/// To the left.
-pub const LEFT: char = '\u{E012}';
-/// Up.
-pub const UP: char = '\u{E013}';
-/// To the right.
-pub const RIGHT: char = '\u{E014}';
 /// Down.
 pub const DOWN: char = '\u{E015}';

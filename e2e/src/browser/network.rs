@@ -164,6 +164,22 @@ mod tests {
         )
     }
 
+    /// 300 bytes of the response to the first request.
+    fn answered() -> (&'static str, Value) {
+        let response = json!({ "status": 200, "encodedDataLength": 300 });
+        (
+            "responseReceived",
+            json!({ "requestId": "1", "response": response }),
+        )
+    }
+
+    fn bytes(method: &'static str, length: u32) -> (&'static str, Value) {
+        (
+            method,
+            json!({ "requestId": "1", "encodedDataLength": length }),
+        )
+    }
+
     fn request(url: &str) -> PageRequest {
         PageRequest {
             url: url.to_owned(),
@@ -177,21 +193,11 @@ mod tests {
 
     #[test]
     fn a_finished_request_has_its_status_and_all_bytes() {
-        let response = json!({ "status": 200, "encodedDataLength": 300 });
         let found = log(&[
             sent("1", "http://a/x"),
-            (
-                "responseReceived",
-                json!({ "requestId": "1", "response": response }),
-            ),
-            (
-                "dataReceived",
-                json!({ "requestId": "1", "encodedDataLength": 50 }),
-            ),
-            (
-                "loadingFinished",
-                json!({ "requestId": "1", "encodedDataLength": 360 }),
-            ),
+            answered(),
+            bytes("dataReceived", 50),
+            bytes("loadingFinished", 360),
         ]);
         let expected = PageRequest {
             status: Some(200),
@@ -203,21 +209,11 @@ mod tests {
 
     #[test]
     fn an_open_stream_counts_the_bytes_so_far() {
-        let response = json!({ "status": 200, "encodedDataLength": 300 });
         let found = log(&[
             sent("1", "http://a/x"),
-            (
-                "responseReceived",
-                json!({ "requestId": "1", "response": response }),
-            ),
-            (
-                "dataReceived",
-                json!({ "requestId": "1", "encodedDataLength": 50 }),
-            ),
-            (
-                "dataReceived",
-                json!({ "requestId": "1", "encodedDataLength": 7 }),
-            ),
+            answered(),
+            bytes("dataReceived", 50),
+            bytes("dataReceived", 7),
         ]);
         assert_eq!(found[0].bytes, 357);
     }

@@ -155,11 +155,8 @@ fn kubeconfig_of(fleet: &Fleet) -> Result<Value> {
         .iter()
         .map(|server| context(server.name(), server.name(), server.name()))
         .collect();
-    clusters.push(cluster(
-        "fleet",
-        &format!("{}{FLEET}", hub.url()),
-        &hub.ca_path(),
-    ));
+    let target = format!("{}{FLEET}", hub.url());
+    clusters.push(cluster("fleet", &target, &hub.ca_path()));
     users.push(user("alice", hub.token_of("alice")?));
     contexts.extend([
         context("fleet", "fleet", hub.name()),

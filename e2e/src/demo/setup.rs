@@ -32,13 +32,7 @@ pub async fn register(fleet: &Fleet) -> Result<()> {
     let kubectl = fleet.control_plane().kubectl()?;
     kubectl.apply_server_side(&CRDS.join("---\n")).await?;
     kubectl
-        .run(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            "crd",
-            "--all",
-        ])
+        .run("wait --for=condition=Established --timeout=60s crd --all")
         .await?;
     kubectl.run(&["create", "namespace", NAMESPACE]).await?;
     kubectl.apply_server_side(ACCESS).await?;

@@ -55,45 +55,18 @@ struct Application {
 }
 
 const APPLICATIONS: [Application; 8] = [
-    Application {
-        replicas: [3, 2, 1],
-        ..application("web", "web", "frontend", "2.4.1")
-    },
-    Application {
-        replicas: [1, 0, 1],
-        app: "web",
-        is_canary: true,
-        ..application("web", "web-canary", "frontend", "2.5.0")
-    },
-    Application {
-        replicas: [2, 2, 1],
-        ..application("shop", "api", "backend", "1.9.0")
-    },
-    Application {
-        replicas: [0, 1, 0],
-        app: "api",
-        is_canary: true,
-        ..application("shop", "api-canary", "backend", "2.0.0")
-    },
-    Application {
-        replicas: [1, 1, 0],
-        ..application("shop", "checkout", "backend", "1.3.7")
-    },
-    Application {
-        replicas: [1, 1, 1],
-        ..application("data", "postgres", "db", "17.2")
-    },
-    Application {
-        replicas: [1, 0, 1],
-        ..application("data", "cache", "cache", "7.4")
-    },
-    Application {
-        replicas: [1, 2, 1],
-        ..application("batch", "report", "batch", "0.8.0")
-    },
+    application([3, 2, 1], "web", "web", "frontend", "2.4.1"),
+    canary("web", [1, 0, 1], "web", "web-canary", "frontend", "2.5.0"),
+    application([2, 2, 1], "shop", "api", "backend", "1.9.0"),
+    canary("api", [0, 1, 0], "shop", "api-canary", "backend", "2.0.0"),
+    application([1, 1, 0], "shop", "checkout", "backend", "1.3.7"),
+    application([1, 1, 1], "data", "postgres", "db", "17.2"),
+    application([1, 0, 1], "data", "cache", "cache", "7.4"),
+    application([1, 2, 1], "batch", "report", "batch", "0.8.0"),
 ];
 
 const fn application(
+    replicas: [usize; 3],
     namespace: &'static str,
     name: &'static str,
     tier: &'static str,
@@ -106,7 +79,23 @@ const fn application(
         tier,
         version,
         is_canary: false,
-        replicas: [0; 3],
+        replicas,
+    }
+}
+
+/// A later version of another application.
+const fn canary(
+    app: &'static str,
+    replicas: [usize; 3],
+    namespace: &'static str,
+    name: &'static str,
+    tier: &'static str,
+    version: &'static str,
+) -> Application {
+    Application {
+        app,
+        is_canary: true,
+        ..application(replicas, namespace, name, tier, version)
     }
 }
 
@@ -120,11 +109,11 @@ struct State {
     has_node: bool,
 }
 
-const fn state(phase: &'static str) -> State {
+const fn state(phase: &'static str, cause: &'static str, container: &'static str) -> State {
     State {
         phase,
-        cause: "",
-        container: "",
+        cause,
+        container,
         has_node: true,
     }
 }
@@ -139,31 +128,16 @@ impl State {
 /// Most pods are running; each member has at least one that is not.
 fn state_of(member: usize, name: &str, number: usize) -> State {
     match (member, name, number) {
-        (_, "report", 0) => state("Succeeded"),
-        (2, "report", 1) => State {
-            cause: TOO_LATE,
-            ..state("Failed")
-        },
-        (3, "api", 0) => State {
-            cause: EVICTED,
-            ..state("Failed")
-        },
+        (_, "report", 0) => state("Succeeded", "", ""),
+        (2, "report", 1) => state("Failed", TOO_LATE, ""),
+        (3, "api", 0) => state("Failed", EVICTED, ""),
         (1, "web", 2) | (2, "api", 1) => State {
             has_node: false,
-            ..state("Pending")
+            ..state("Pending", "", "")
         },
-        (1, "checkout", 0) => State {
-            container: CRASHING,
-            ..state("Running")
-        },
-        (2, "checkout", 0) => State {
-            container: WITHOUT_IMAGE,
-            ..state("Pending")
-        },
-        _ => State {
-            container: RUNNING,
-            ..state("Running")
-        },
+        (1, "checkout", 0) => state("Running", "", CRASHING),
+        (2, "checkout", 0) => state("Pending", "", WITHOUT_IMAGE),
+        _ => state("Running", "", RUNNING),
     }
 }
 

@@ -90,11 +90,8 @@ impl Etcd {
         let revision = read["header"]["revision"]
             .as_str()
             .with_context(|| format!("no revision in {read}"))?;
-        self.call(
-            "kv/compaction",
-            &json!({ "revision": revision, "physical": true }),
-        )
-        .await?;
+        let body = json!({ "revision": revision, "physical": true });
+        self.call("kv/compaction", &body).await?;
         revision
             .parse()
             .with_context(|| format!("the revision is {revision}"))

@@ -48,10 +48,7 @@ use self::{
     process::Guard,
     state::{ClusterState, OpenSearchState, ProcessState},
 };
-use crate::{
-    parts::{self, Part},
-    poll::eventually,
-};
+use crate::{parts::Part, poll::eventually};
 
 /// The name of the cluster that registries and members are registered with.
 pub const CONTROL_PLANE: &str = "control-plane";
@@ -80,6 +77,17 @@ pub struct Options {
     pub audit: bool,
     /// Additional flags of the first members, such as `--runtime-config=autoscaling/v2=false`.
     pub member_flags: Vec<&'static [&'static str]>,
+}
+
+impl Options {
+    /// This many members, and this OpenSearch.
+    pub fn of(members: usize, opensearch: OpenSearchKind) -> Self {
+        Self {
+            members,
+            opensearch,
+            ..Self::default()
+        }
+    }
 }
 
 /// Running servers. Dropping it kills them and removes their data; logs and certificates stay until
@@ -240,16 +248,23 @@ impl Fleet {
     }
 
     /// A member by number, from 1.
-    pub fn member(&self, number: usize) -> Result<&ApiServer> {
-        let member = number
-            .checked_sub(1)
-            .and_then(|index| self.members.get(index));
-        member.with_context(|| {
-            format!(
-                "there is no member{number}; the fleet has {} members",
-                self.members.len()
-            )
-        })
+    ///
+    /// # Panics
+    ///
+    /// If the fleet has no such member.
+    #[track_caller]
+    pub fn member(&self, number: usize) -> &ApiServer {
+        let members = self.members.len();
+        assert!(
+            (1..=members).contains(&number),
+            "there is no member{number}; the fleet has {members} members"
+        );
+        &self.members[number - 1]
+    }
+
+    /// All members with their names.
+    pub fn named_members(&self) -> impl Iterator<Item = (&str, &ApiServer)> {
+        self.members.iter().map(|member| (member.name(), member))
     }
 
     /// The OpenSearch of the fleet.
@@ -399,9 +414,4 @@ fn needed_parts(opensearch: OpenSearchKind) -> Vec<Part> {
         OpenSearchKind::None => {}
     }
     needed
-}
-
-/// Builds or finds every part that any fleet or test needs.
-pub fn ensure_parts() -> Result<()> {
-    parts::ensure(&Part::ALL)
 }

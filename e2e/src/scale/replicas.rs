@@ -56,10 +56,8 @@ impl ReplicaSet {
                 arguments.push("--member-http1".to_owned());
             }
             Operator::start(OperatorOptions {
-                kubeconfig: fleet.control_plane().kubeconfig(),
-                dir: fleet.dir().to_owned(),
                 arguments,
-                ..OperatorOptions::default()
+                ..OperatorOptions::of(fleet)
             })
         });
         Ok(Self {

@@ -225,13 +225,7 @@ async fn install_crds(fleet: &Fleet) -> Result<()> {
         kubectl.apply(&crd.yaml()?).await?;
     }
     kubectl
-        .run(&[
-            "wait",
-            "--for=condition=Established",
-            "crd",
-            "--all",
-            "--timeout=60s",
-        ])
+        .run("wait --for=condition=Established crd --all --timeout=60s")
         .await
         .map(drop)
 }

@@ -12,15 +12,13 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use serde_json::{Value, json};
 
-use super::fixture::Fixture;
-use super::fixture::MEMBERS;
+use super::fixture::{Fixture, MEMBERS};
 use crate::{
     fleet::{ApiServer, unique},
     objects::{Objects, service_account_path},
     oracle::revisions,
-    poll::eventually,
     proxy::{Fault, FaultProxy},
-    scenario::{DEADLINE, secret_path},
+    scenario::{secret_path, until},
 };
 
 /// How long a fault lasts.
@@ -212,7 +210,7 @@ impl FaultSchedule {
 impl ScheduledFault {
     /// Starts the fault, waits, and ends it.
     async fn inject(&self, fixture: &Fixture) -> Result<()> {
-        let server = fixture.fleet.member(self.member + 1)?;
+        let server = fixture.fleet.member(self.member + 1);
         let member = &fixture.members[self.member];
         let store = &fixture.store;
         match self.kind {
@@ -281,9 +279,7 @@ impl ScheduledFault {
         self.hold().await;
         let lifted = json!({ "index.blocks.write": null });
         let lift = || client.put(&path, &lifted);
-        eventually("the write block is lifted", DEADLINE, lift)
-            .await
-            .map(drop)
+        until("the write block is lifted", lift).await.map(drop)
     }
 
     async fn kill_operator(&self, fixture: &Fixture) -> Result<()> {

@@ -15,12 +15,12 @@ use e2e::{
     objects::Objects,
     operator::Operator,
     oracle::Oracle,
-    poll::{always, eventually},
+    poll::always,
     query_api::{bare_names_of, list_with_warnings},
     scenario::{
-        DEADLINE, Registry, SECRETS, clusters_read_by, prepare, register, start_operator,
-        until_equal,
+        Registry, SECRETS, clusters_read_by, prepare, register, start_operator, until, until_equal,
     },
+    test_result::Tested,
 };
 use serde_json::json;
 
@@ -46,18 +46,14 @@ struct Fixture {
 
 impl Fixture {
     async fn new() -> Self {
-        let options = Options {
-            members: MEMBERS,
-            opensearch: OpenSearchKind::Plain,
-            ..Options::default()
-        };
+        let options = Options::of(MEMBERS, OpenSearchKind::Plain);
         let fleet = Fleet::start(options).await.unwrap();
         prepare(&fleet).await.unwrap();
         let hub = Objects::of(fleet.control_plane()).unwrap();
         let mut clusters = BTreeMap::new();
         let mut churns = Vec::new();
         for number in 1..=MEMBERS {
-            let member = fleet.member(number).unwrap();
+            let member = fleet.member(number);
             let other_name = format!("{}-too", member.name());
             register(&hub, &Registration::new(member, &other_name, SECRETS))
                 .await
@@ -92,14 +88,10 @@ impl Fixture {
     }
 
     fn oracle(&self) -> Oracle {
-        let mut oracle = self.registry.oracle();
-        for (name, number) in &self.clusters {
-            let member = self.fleet.member(*number).unwrap();
-            for collection in ["api/v1/configmaps", "api/v1/secrets"] {
-                oracle = oracle.expects(name, member, collection).unwrap();
-            }
-        }
-        oracle
+        let clusters = self.clusters.iter();
+        let clusters = clusters.map(|(name, number)| (&**name, self.fleet.member(*number)));
+        let collections = ["api/v1/configmaps", "api/v1/secrets"];
+        self.registry.oracle().expects_all(clusters, &collections)
     }
 
     fn start_churn(&self) -> Vec<Running> {
@@ -110,35 +102,32 @@ impl Fixture {
     /// one: the first replica reads all clusters until it observes the others. Returns how many
     /// each reads.
     async fn until_shared(&self, replicas: &[&Operator]) -> Vec<usize> {
-        eventually(
-            "every cluster is read by exactly one replica",
-            DEADLINE,
-            || async {
-                let mut counts = Vec::new();
-                let mut all = BTreeSet::new();
-                for replica in replicas {
-                    let read = clusters_read_by(replica).await?;
-                    counts.push(read.len());
-                    all.extend(read);
-                }
-                ensure!(
-                    counts.iter().sum::<usize>() == self.clusters.len(),
-                    "{counts:?}"
-                );
-                ensure!(all.iter().eq(self.clusters.keys()), "{all:?}");
-                ensure!(counts.iter().all(|count| *count > 0), "{counts:?}");
-                Ok(counts)
-            },
-        )
+        until("every cluster is read by exactly one replica", || async {
+            let mut counts = Vec::new();
+            let mut all = BTreeSet::new();
+            for replica in replicas {
+                let read = clusters_read_by(replica).await?;
+                counts.push(read.len());
+                all.extend(read);
+            }
+            ensure!(
+                counts.iter().sum::<usize>() == self.clusters.len(),
+                "{counts:?}"
+            );
+            ensure!(all.iter().eq(self.clusters.keys()), "{all:?}");
+            ensure!(counts.iter().all(|count| *count > 0), "{counts:?}");
+            Ok(counts)
+        })
         .await
         .unwrap()
     }
 }
 
-async fn stop(churns: Vec<Running>) {
+async fn stop(churns: Vec<Running>) -> Tested {
     for churn in churns {
-        churn.stop().await.unwrap();
+        churn.stop().await?;
     }
+    Ok(())
 }
 
 async fn until_written(churns: &[Running], writes: u64) {
@@ -148,32 +137,26 @@ async fn until_written(churns: &[Running], writes: u64) {
 }
 
 #[tokio::test]
-async fn replicas_share_clusters_and_take_over_from_a_killed_paused_or_stopped_one() {
+async fn replicas_share_clusters_and_take_over_from_a_killed_paused_or_stopped_one() -> Tested {
     let fixture = Fixture::new().await;
     let [zero, one, two] = [
         fixture.start(REPLICAS[0]).await,
         fixture.start(REPLICAS[1]).await,
         fixture.start(REPLICAS[2]).await,
     ];
-    fixture.registry.until_ready().await.unwrap();
+    fixture.registry.until_ready().await?;
     let counts = fixture.until_shared(&[&zero, &one, &two]).await;
     eprintln!("shared: {counts:?}");
-    until_equal(&fixture.oracle()).await.unwrap();
+    until_equal(&fixture.oracle()).await?;
 
     // Every replica serves queries over all clusters.
     for replica in [&zero, &one, &two] {
-        let got = replica
-            .run_command(&["get", "configmaps", "-A", "-o", "name"])
-            .await
-            .unwrap();
+        let got = replica.run_command("get configmaps -A -o name").await?;
         assert_eq!(got.code, 0, "{got:?}");
-        let expected = one
-            .run_command(&["get", "configmaps", "-A", "-o", "name"])
-            .await
-            .unwrap();
+        let expected = one.run_command("get configmaps -A -o name").await?;
         assert_eq!(got.out, expected.out);
     }
-    let verified = zero.run_command(&["verify"]).await.unwrap();
+    let verified = zero.run_command("verify").await?;
     assert!(
         verified.out.contains("replica-"),
         "those that others read are named: {verified:?}"
@@ -190,69 +173,54 @@ async fn replicas_share_clusters_and_take_over_from_a_killed_paused_or_stopped_o
         killed.elapsed().as_secs_f64()
     );
     until_written(&churns, 60).await;
-    stop(churns).await;
-    until_equal(&fixture.oracle()).await.unwrap();
-    fixture.registry.until_ready().await.unwrap();
+    stop(churns).await?;
+    until_equal(&fixture.oracle()).await?;
+    fixture.registry.until_ready().await?;
 
     // Paused for longer than its Lease: when it resumes, it must not write what it had read before.
-    zero.restart().unwrap();
+    zero.restart()?;
     fixture.until_shared(&[&zero, &one, &two]).await;
     let churns = fixture.start_churn();
     until_written(&churns, 60).await;
-    two.process().pause().unwrap();
+    two.process().pause()?;
     tokio::time::sleep(LONGER_THAN_A_LEASE).await;
     fixture.until_shared(&[&zero, &one]).await;
     until_written(&churns, 60).await;
-    stop(churns).await;
-    until_equal(&fixture.oracle()).await.unwrap();
-    two.process().resume().unwrap();
+    stop(churns).await?;
+    until_equal(&fixture.oracle()).await?;
+    two.process().resume()?;
     always("nothing comes back", STABLE_PERIOD, || async {
         fixture.oracle().compare().await.map(drop)
     })
-    .await
-    .unwrap();
+    .await?;
     fixture.until_shared(&[&zero, &one, &two]).await;
-    fixture.registry.until_ready().await.unwrap();
+    fixture.registry.until_ready().await?;
 
     // One is stopped in an orderly way during writes; then a deleted registry must leave nothing
     // behind in any replica's clusters.
     let churns = fixture.start_churn();
     until_written(&churns, 60).await;
-    assert!(one.terminate(STOP).await.unwrap().success());
+    assert!(one.terminate(STOP).await?.success());
     fixture.until_shared(&[&zero, &two]).await;
     until_written(&churns, 30).await;
-    stop(churns).await;
-    until_equal(&fixture.oracle()).await.unwrap();
-    fixture.registry.remove().await.unwrap();
+    stop(churns).await?;
+    until_equal(&fixture.oracle()).await?;
+    Ok(fixture.registry.remove().await?)
 }
 
 #[tokio::test]
-async fn every_replica_warns_about_kinds_that_a_member_refuses() {
-    let options = Options {
-        members: 1,
-        opensearch: OpenSearchKind::Plain,
-        ..Options::default()
-    };
-    let fleet = Fleet::start(options).await.unwrap();
-    prepare(&fleet).await.unwrap();
-    let (member, hub) = (
-        fleet.member(1).unwrap(),
-        Objects::of(fleet.control_plane()).unwrap(),
-    );
-    let objects = Objects::of(member).unwrap();
+async fn every_replica_warns_about_kinds_that_a_member_refuses() -> Tested {
+    let options = Options::of(1, OpenSearchKind::Plain);
+    let fleet = Fleet::start(options).await?;
+    prepare(&fleet).await?;
+    let (member, hub) = (fleet.member(1), Objects::of(fleet.control_plane())?);
+    let objects = Objects::of(member)?;
     objects
         .apply_config_map("default", "seen", &json!({ "a": "b" }))
-        .await
-        .unwrap();
+        .await?;
     let role = "reader";
-    objects
-        .grant(role, &["namespaces", "configmaps"])
-        .await
-        .unwrap();
-    let token = objects
-        .service_account_token_with(role, role)
-        .await
-        .unwrap();
+    objects.grant(role, &["namespaces", "configmaps"]).await?;
+    let token = objects.service_account_token_with(role, role).await?;
     // With four clusters it is unlikely that one of two replicas reads none.
     let clusters = ["half-1", "half-2", "half-3", "half-4"];
     for cluster in clusters {
@@ -260,25 +228,21 @@ async fn every_replica_warns_about_kinds_that_a_member_refuses() {
             &hub,
             &Registration::with_token(member, cluster, SECRETS, &token),
         )
-        .await
-        .unwrap();
+        .await?;
     }
     let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }]);
-    let registry = Registry::in_fleet(&fleet, "half", &clusters, &kinds).unwrap();
-    registry.apply().await.unwrap();
+    let registry = Registry::in_fleet(&fleet, "half", &clusters, &kinds)?;
+    registry.apply().await?;
     let mut replicas = Vec::new();
     for name in &REPLICAS[..2] {
         replicas.push(
-            start_operator(&fleet, &["--replicas", &format!("--replica-name={name}")])
-                .await
-                .unwrap(),
+            start_operator(&fleet, &["--replicas", &format!("--replica-name={name}")]).await?,
         );
     }
     let until_warned = async |replicas: &[Operator], expected: &[String]| {
         for replica in replicas {
-            eventually(
+            until(
                 &format!("every replica warns of {expected:?} and nothing else"),
-                DEADLINE,
                 || async {
                     let (maps, warnings) = list_with_warnings(
                         replica,
@@ -303,19 +267,18 @@ async fn every_replica_warns_about_kinds_that_a_member_refuses() {
     until_warned(&replicas, &clusters.map(warning)).await;
     objects
         .grant(role, &["namespaces", "configmaps", "secrets"])
-        .await
-        .unwrap();
-    registry.until_ready().await.unwrap();
+        .await?;
+    registry.until_ready().await?;
     until_warned(&replicas, &[]).await;
     let mut read = Vec::new();
     for replica in &replicas {
-        read.push(clusters_read_by(replica).await.unwrap().len());
+        read.push(clusters_read_by(replica).await?.len());
     }
     eprintln!("read by each: {read:?}");
 
     // The remaining replica knows the state of the other's clusters, so it does not warn.
     let left = replicas.pop().unwrap();
-    assert!(left.terminate(STOP).await.unwrap().success());
+    assert!(left.terminate(STOP).await?.success());
     until_warned(&replicas, &[]).await;
-    registry.remove().await.unwrap();
+    Ok(registry.remove().await?)
 }

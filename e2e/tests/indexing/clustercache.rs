@@ -10,8 +10,9 @@ use e2e::{
     fleet::{Fleet, OpenSearchKind, Options},
     objects::Objects,
     operator::Operator,
-    poll::{always, eventually},
-    scenario::{DEADLINE, prepare, repository_file, start_operator},
+    poll::always,
+    scenario::{prepare, repository_file, start_operator, until},
+    test_result::Tested,
 };
 use serde_json::{Value, json};
 
@@ -23,8 +24,8 @@ fn path(group: &str) -> String {
 }
 
 /// Creates one object of each kind of the example, and objects that it excludes.
-async fn create_objects(member: &Objects) {
-    member.create_namespace("kube-system").await.unwrap();
+async fn create_objects(member: &Objects) -> Tested {
+    member.create_namespace("kube-system").await?;
     let labels = json!({ "app": "web" });
     let containers = json!([{ "name": "web", "image": "web:1" }]);
     for name in ["one", "two"] {
@@ -33,8 +34,7 @@ async fn create_objects(member: &Objects) {
         });
         member
             .create("api/v1/namespaces/default/pods", &pod)
-            .await
-            .unwrap();
+            .await?;
     }
     let template =
         json!({ "metadata": { "labels": labels }, "spec": { "containers": containers } });
@@ -51,7 +51,7 @@ async fn create_objects(member: &Objects) {
             "apis/apps/v1/namespaces/{namespace}/{}s",
             kind.to_lowercase()
         );
-        member.create(&collection, &workload).await.unwrap();
+        member.create(&collection, &workload).await?;
     }
     let ingress = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": { "name": "web" },
@@ -62,8 +62,8 @@ async fn create_objects(member: &Objects) {
             "apis/networking.k8s.io/v1/namespaces/default/ingresses",
             &ingress,
         )
-        .await
-        .unwrap();
+        .await?;
+    Ok(())
 }
 
 /// The rows of a status as text, with the time of each.
@@ -90,45 +90,42 @@ async fn rows(hub: &Objects, group: &str) -> Result<BTreeMap<String, String>> {
 }
 
 /// Waits until the status has exactly these rows, and returns the time of each.
-async fn until_rows(hub: &Objects, group: &str, expected: &[&str]) -> BTreeMap<String, String> {
-    eventually(
-        &format!("the status in {group} is complete"),
-        DEADLINE,
-        || async {
+async fn until_rows(
+    hub: &Objects,
+    group: &str,
+    expected: &[&str],
+) -> Tested<BTreeMap<String, String>> {
+    Ok(
+        until(&format!("the status in {group} is complete"), || async {
             let found = rows(hub, group).await?;
             let mut expected = expected.to_vec();
             expected.sort_unstable();
             let seen: Vec<&str> = found.keys().map(String::as_str).collect();
             ensure!(seen == expected, "{seen:#?}");
             Ok(found)
-        },
+        })
+        .await?,
     )
-    .await
-    .unwrap()
 }
 
-async fn until_not_cached(operator: &Operator, plural: &str) {
-    eventually(
-        &format!("{plural} are no longer cached"),
-        DEADLINE,
-        || async {
-            let result = operator.run_command(&["get", plural, "-A"]).await?;
-            ensure!(
-                result.code != 0 && result.err.contains(plural),
-                "{result:?}"
-            );
-            Ok(())
-        },
-    )
-    .await
-    .unwrap();
+async fn until_not_cached(operator: &Operator, plural: &str) -> Tested {
+    until(&format!("{plural} are no longer cached"), || async {
+        let result = operator.run_command(&["get", plural, "-A"]).await?;
+        ensure!(
+            result.code != 0 && result.err.contains(plural),
+            "{result:?}"
+        );
+        Ok(())
+    })
+    .await?;
+    Ok(())
 }
 
 const ABSENT: &str = "no Cluster is named member3; join it, or remove it from clusterNames";
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn the_example_of_the_proposal_is_cached_and_its_status_reports_each_kind() {
+async fn the_example_of_the_proposal_is_cached_and_its_status_reports_each_kind() -> Tested {
     let member_flags: Vec<&[&str]> = vec![&[], &["--runtime-config=apps/v1=false"]];
     let options = Options {
         members: 2,
@@ -136,20 +133,17 @@ async fn the_example_of_the_proposal_is_cached_and_its_status_reports_each_kind(
         member_flags,
         ..Options::default()
     };
-    let fleet = Fleet::start(options).await.unwrap();
-    prepare(&fleet).await.unwrap();
-    let hub = Objects::of(fleet.control_plane()).unwrap();
-    let member = Objects::of(fleet.member(1).unwrap()).unwrap();
-    create_objects(&member).await;
-    let operator = start_operator(&fleet, &[]).await.unwrap();
+    let fleet = Fleet::start(options).await?;
+    prepare(&fleet).await?;
+    let hub = Objects::of(fleet.control_plane())?;
+    let member = Objects::of(fleet.member(1))?;
+    create_objects(&member).await?;
+    let operator = start_operator(&fleet, &[]).await?;
 
-    let example = repository_file("tests/manifests/clustercache.yaml").unwrap();
-    let kubectl = fleet.control_plane().kubectl().unwrap();
+    let example = repository_file("tests/manifests/clustercache.yaml")?;
+    let kubectl = fleet.control_plane().kubectl()?;
     for group in GROUPS {
-        kubectl
-            .apply(&example.replace(GROUPS[0], group))
-            .await
-            .unwrap();
+        kubectl.apply(&example.replace(GROUPS[0], group)).await?;
     }
     let mut expected = vec![
         "member1 v1 Pod  2 Running ",
@@ -170,8 +164,8 @@ async fn the_example_of_the_proposal_is_cached_and_its_status_reports_each_kind(
     let absent = absent.map(|kind| format!("member3 {kind} 0 Failed {ABSENT}"));
     expected.extend(absent.iter().map(String::as_str));
     for group in GROUPS {
-        until_rows(&hub, group, &expected).await;
-        let status = hub.get(&path(group)).await.unwrap()["status"].take();
+        until_rows(&hub, group, &expected).await?;
+        let status = hub.get(&path(group)).await?["status"].take();
         assert_eq!(
             status["summary"],
             json!({ "running": 6, "failed": 6, "unknown": 0, "totalNum": 5 })
@@ -182,25 +176,18 @@ async fn the_example_of_the_proposal_is_cached_and_its_status_reports_each_kind(
         );
     }
     // A kind that runs is shown as soon as it is known to be complete.
-    eventually("the pods are shown", DEADLINE, || async {
-        let pods = operator
-            .run_command(&["get", "pods", "-A", "-o", "name"])
-            .await?;
+    until("the pods are shown", || async {
+        let pods = operator.run_command("get pods -A -o name").await?;
         ensure!((pods.code, pods.out.lines().count()) == (0, 2), "{pods:?}");
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
 
     // Without changes no status is written, however short the period is.
     let [group, other] = GROUPS;
-    hub.merge(
-        &path(group),
-        &json!({ "spec": { "statusUpdatePeriodSeconds": 1 } }),
-    )
-    .await
-    .unwrap();
-    eventually("the change is observed", DEADLINE, || async {
+    let patch = json!({ "spec": { "statusUpdatePeriodSeconds": 1 } });
+    hub.merge(&path(group), &patch).await?;
+    until("the change is observed", || async {
         let cache = hub.get(&path(group)).await?;
         ensure!(
             cache["status"]["observedGeneration"] == 2,
@@ -209,8 +196,7 @@ async fn the_example_of_the_proposal_is_cached_and_its_status_reports_each_kind(
         );
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
     let versions = async || {
         let mut versions = Vec::new();
         for group in GROUPS {
@@ -218,23 +204,19 @@ async fn the_example_of_the_proposal_is_cached_and_its_status_reports_each_kind(
         }
         Ok::<_, anyhow::Error>(versions)
     };
-    let before = versions().await.unwrap();
+    let before = versions().await?;
     always("no status is written", Duration::from_secs(5), || async {
         let now = versions().await?;
         ensure!(now == before, "{now:?} after {before:?}");
         Ok::<_, anyhow::Error>(())
     })
-    .await
-    .unwrap();
+    .await?;
 
     // A pod is deleted: its row and the row's time change, and no other row.
-    let times = rows(&hub, group).await.unwrap();
-    member
-        .delete("api/v1/namespaces/default/pods/two")
-        .await
-        .unwrap();
+    let times = rows(&hub, group).await?;
+    member.delete("api/v1/namespaces/default/pods/two").await?;
     expected[0] = "member1 v1 Pod  1 Running ";
-    let later = until_rows(&hub, group, &expected).await;
+    let later = until_rows(&hub, group, &expected).await?;
     for (row, time) in &later {
         assert_eq!(
             times.get(row).is_none_or(|before| before != time),
@@ -245,8 +227,8 @@ async fn the_example_of_the_proposal_is_cached_and_its_status_reports_each_kind(
 
     // An unreachable member is Unknown after three periods; its cached objects can still be
     // queried.
-    fleet.member(1).unwrap().kill();
-    eventually("the rows of member1 are Unknown", DEADLINE, || async {
+    fleet.member(1).kill();
+    until("the rows of member1 are Unknown", || async {
         let found = rows(&hub, group).await?;
         let mut of_member = found.keys().filter(|row| row.starts_with("member1 "));
         ensure!(of_member.all(|row| row.contains(" Unknown ")), "{found:#?}");
@@ -259,45 +241,31 @@ async fn the_example_of_the_proposal_is_cached_and_its_status_reports_each_kind(
         ensure!(found.keys().any(|row| row == expected[4]), "{found:#?}");
         Ok(())
     })
-    .await
-    .unwrap();
-    let pods = operator
-        .run_command(&["get", "pods", "-A", "-o", "name"])
-        .await
-        .unwrap();
+    .await?;
+    let pods = operator.run_command("get pods -A -o name").await?;
     assert_eq!((pods.code, pods.out.lines().count()), (0, 1), "{pods:?}");
-    fleet.member(1).unwrap().restart().await.unwrap();
-    until_rows(&hub, group, &expected).await;
+    fleet.member(1).restart().await?;
+    until_rows(&hub, group, &expected).await?;
 
     // A cluster selector alone is enough, and an `exclude` applies to its own entry.
     let selectors = json!([{ "exclude": ["member1"] }, { "fieldSelector": { "matchExpressions": [
         { "key": "provider", "operator": "NotIn", "values": ["gcp"] }, { "key": "zone", "operator": "Exists" },
     ] }, "exclude": ["member2"] }]);
     let resources = json!([{ "kind": "Pod" }]);
-    hub.merge(
-        &path(group),
-        &json!({ "spec": { "clusterSelectors": selectors, "resourceSelectors": resources } }),
-    )
-    .await
-    .unwrap();
+    let patch =
+        json!({ "spec": { "clusterSelectors": selectors, "resourceSelectors": resources } });
+    hub.merge(&path(group), &patch).await?;
     until_rows(
         &hub,
         group,
         &["member1 v1 Pod  1 Running ", "member2 v1 Pod  0 Running "],
     )
-    .await;
+    .await?;
 
     // Both are deleted, and with them their cached objects.
-    hub.delete(&path(other)).await.unwrap();
-    until_not_cached(&operator, "deployments").await;
-    assert_eq!(
-        operator
-            .run_command(&["get", "pods", "-A"])
-            .await
-            .unwrap()
-            .code,
-        0
-    );
-    hub.delete(&path(group)).await.unwrap();
-    until_not_cached(&operator, "pods").await;
+    hub.delete(&path(other)).await?;
+    until_not_cached(&operator, "deployments").await?;
+    assert_eq!(operator.run_command("get pods -A").await?.code, 0);
+    hub.delete(&path(group)).await?;
+    until_not_cached(&operator, "pods").await
 }

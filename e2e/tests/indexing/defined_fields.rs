@@ -6,9 +6,9 @@
 use anyhow::{Context, Result, ensure};
 use e2e::{
     objects::Objects,
-    poll::eventually,
     query_api::{bare_names_of, names_by_field, store_at},
-    scenario::{DEADLINE, Registry, Stage},
+    scenario::{DEADLINE, Registry, Stage, until},
+    test_result::{Tested, assert_contains},
 };
 use serde_json::{Value, json};
 
@@ -56,12 +56,10 @@ async fn found_by_member(member: &Objects, selector: &str) -> Result<Vec<String>
 }
 
 #[tokio::test]
-async fn selectable_fields_of_a_definition_are_selectable_in_the_index() {
-    let stage = Stage::enter().await.unwrap();
-    let member = stage.member(1).unwrap();
-    define(&member, &definition("paints", "Paint", &[".spec.color"]))
-        .await
-        .unwrap();
+async fn selectable_fields_of_a_definition_are_selectable_in_the_index() -> Tested {
+    let stage = Stage::enter().await?;
+    let member = stage.member(1)?;
+    define(&member, &definition("paints", "Paint", &[".spec.color"])).await?;
     for (name, spec) in [
         (
             "a",
@@ -75,20 +73,17 @@ async fn selectable_fields_of_a_definition_are_selectable_in_the_index() {
     ] {
         let paint = json!({ "apiVersion": "art.example.com/v1", "kind": "Paint", "metadata": { "name": name }, "spec": spec });
         let path = format!("{PAINTS}/{name}");
-        eventually("a paint is made", DEADLINE, || async {
+        until("a paint is made", || async {
             member.apply(&path, &paint).await
         })
-        .await
-        .unwrap();
+        .await?;
     }
     let selectors = json!([{ "apiVersion": "art.example.com/v1", "kind": "Paint" }]);
-    let registry = Registry::new(&stage, "paints", &["member1"], &selectors).unwrap();
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
-    let store = store_at(stage.fleet.opensearch().unwrap().url(), &registry.prefix).unwrap();
+    let registry = Registry::ready(&stage, "paints", &["member1"], &selectors).await?;
+    let store = store_at(stage.fleet.opensearch()?.url(), &registry.prefix)?;
     let found = |selector: &'static str| names_by_field(&stage.operator, &store, PAINTS, selector);
     let until_alike = async |selector: &'static str| {
-        eventually(&format!("{selector} finds the same"), DEADLINE, || async {
+        until(&format!("{selector} finds the same"), || async {
             let (ours, theirs) = (
                 found(selector).await?,
                 found_by_member(&member, selector).await?,
@@ -105,15 +100,13 @@ async fn selectable_fields_of_a_definition_are_selectable_in_the_index() {
     for selector in ["spec.color=red", "spec.color!=red", "spec.color="] {
         until_alike(selector).await;
     }
-    let refused = found("spec.maker=north").await.unwrap().unwrap_err();
-    assert!(
-        refused.contains("field label not supported: spec.maker") && refused.contains("spec.color"),
-        "{refused}"
-    );
+    let refused = found("spec.maker=north").await?.unwrap_err();
+    assert_contains(&refused, "field label not supported: spec.maker");
+    assert_contains(&refused, "spec.color");
 
     // Only the definition changes, not the objects. Another kind shows at once that there is
     // something to read.
-    let before = stage.opensearch.documents(&registry.prefix).await.unwrap();
+    let before = stage.opensearch.documents(&registry.prefix).await?;
     define(
         &member,
         &definition(
@@ -122,11 +115,8 @@ async fn selectable_fields_of_a_definition_are_selectable_in_the_index() {
             &[".spec.color", ".spec.maker", ".spec.litres"],
         ),
     )
-    .await
-    .unwrap();
-    define(&member, &definition("brushes", "Brush", &[]))
-        .await
-        .unwrap();
+    .await?;
+    define(&member, &definition("brushes", "Brush", &[])).await?;
     for selector in [
         "spec.maker=north",
         "spec.maker!=north,spec.color=",
@@ -135,11 +125,8 @@ async fn selectable_fields_of_a_definition_are_selectable_in_the_index() {
     ] {
         until_alike(selector).await;
     }
-    assert_eq!(
-        found("spec.litres>5").await.unwrap(),
-        Ok(vec!["b".to_owned()])
-    );
-    let after = stage.opensearch.documents(&registry.prefix).await.unwrap();
+    assert_eq!(found("spec.litres>5").await?, Ok(vec!["b".to_owned()]));
+    let after = stage.opensearch.documents(&registry.prefix).await?;
     let versions = |documents: &[Value]| {
         let version = |document: &Value| document["_source"]["metadata"]["resourceVersion"].clone();
         documents.iter().map(version).collect::<Vec<_>>()
@@ -147,15 +134,13 @@ async fn selectable_fields_of_a_definition_are_selectable_in_the_index() {
     assert_eq!(versions(&before), versions(&after));
 
     // A restarted operator finds everything unchanged, and writes nothing.
-    stage.operator.terminate(DEADLINE).await.unwrap();
-    stage.operator.restart().unwrap();
-    stage.operator.wait_ready(DEADLINE).await.unwrap();
+    stage.operator.terminate(DEADLINE).await?;
+    stage.operator.restart_until_ready(DEADLINE).await?;
     until_alike("spec.maker=north").await;
     let written = stage
         .operator
         .count_of("fleetdex_bulk_items_total", r#"verdict="indexed""#)
-        .await
-        .unwrap();
+        .await?;
     assert!(written < 1.0, "{written} documents were written");
-    registry.remove().await.unwrap();
+    Ok(registry.remove().await?)
 }

@@ -10,9 +10,9 @@ use e2e::{
     fleet::{OpenSearchKind, Options, unique},
     objects::Objects,
     oracle::documents,
-    poll::eventually,
-    query_api::list_with_warnings,
-    scenario::{DEADLINE, Registry, Stage, until_equal},
+    query_api::{kube_client, list_with_warnings},
+    scenario::{DEADLINE, Registry, Stage, until, until_equal},
+    test_result::Tested,
 };
 use futures::StreamExt;
 use kube::{
@@ -37,7 +37,7 @@ const WITH_V2: &str = "member3";
 /// The store of a reflector, which runs until this is dropped.
 type RunningReflector = (Store<DynamicObject>, AbortOnDropHandle<()>);
 
-async fn enter() -> Stage {
+async fn enter() -> Tested<Stage> {
     let member_flags: Vec<&[&str]> = vec![
         &[],
         &["--runtime-config=autoscaling/v2=false"],
@@ -49,7 +49,7 @@ async fn enter() -> Stage {
         member_flags,
         ..Options::default()
     };
-    Stage::with(options).await.unwrap()
+    Ok(Stage::with(options).await?)
 }
 
 /// A custom resource definition with these versions, and whether each is served; the first one is
@@ -79,14 +79,9 @@ fn definition_path(definition: &Value) -> String {
 
 /// An unmodified reflector of a kind, in version v1.
 fn start_reflector(stage: &Stage, group: &str, kind: &str) -> Result<RunningReflector> {
-    let url = format!(
-        "http://{}/apis/search.fleetdex.io/v1alpha1/search",
-        stage.operator.api_address()
-    );
-    let mut config = kube::Config::new(url.parse()?);
-    config.auth_info.token = Some(stage.operator.token()?.into());
+    let client = kube_client(&stage.operator, "")?;
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind));
-    let api: Api<DynamicObject> = Api::all_with(kube::Client::try_from(config)?, &resource);
+    let api: Api<DynamicObject> = Api::all_with(client, &resource);
     let writer = Writer::new(resource);
     let reader = writer.as_reader();
     let events = reflector(writer, watcher(api, watcher::Config::default()));
@@ -98,8 +93,8 @@ fn start_reflector(stage: &Stage, group: &str, kind: &str) -> Result<RunningRefl
     Ok((reader, AbortOnDropHandle::new(task)))
 }
 
-async fn until_held((reader, _): &RunningReflector, names: &[&str]) {
-    eventually("what a reflector holds", DEADLINE, || async {
+async fn until_held((reader, _): &RunningReflector, names: &[&str]) -> Tested {
+    until("what a reflector holds", || async {
         let mut held: Vec<String> = reader
             .state()
             .iter()
@@ -109,28 +104,26 @@ async fn until_held((reader, _): &RunningReflector, names: &[&str]) {
         ensure!(held == names, "{held:?}");
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
+    Ok(())
 }
 
 /// Applies a definition, and waits until `served` (such as `apis/example.com/v1/widgets`) answers.
-async fn define(member: &Objects, definition: &Value, served: &str) {
+async fn define(member: &Objects, definition: &Value, served: &str) -> Tested {
     member
         .apply(&definition_path(definition), definition)
-        .await
-        .unwrap();
-    eventually(served, DEADLINE, || member.get(served))
-        .await
-        .unwrap();
+        .await?;
+    until(served, || member.get(served)).await?;
+    Ok(())
 }
 
 /// Creates an object in the namespace `default`.
-async fn create(member: &Objects, api_version: &str, kind: &str, name: &str) {
+async fn create(member: &Objects, api_version: &str, kind: &str, name: &str) -> Tested {
     let object = json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": name }, "spec": { "size": 1 } });
     member
         .create(&collection(api_version, kind), &object)
-        .await
-        .unwrap();
+        .await?;
+    Ok(())
 }
 
 fn collection(api_version: &str, kind: &str) -> String {
@@ -166,7 +159,7 @@ async fn stored(stage: &Stage, registry: &Registry, kind: &str) -> Result<BTreeS
 async fn until_stored(stage: &Stage, registry: &Registry, kind: &str, expected: &[&str]) {
     let expected: BTreeSet<String> = expected.iter().map(|&line| line.to_owned()).collect();
     let what = format!("exactly {expected:?} is stored");
-    eventually(&what, DEADLINE, || async {
+    until(&what, || async {
         let seen = stored(stage, registry, kind).await?;
         ensure!(seen == expected, "{seen:?}");
         Ok(())
@@ -176,8 +169,8 @@ async fn until_stored(stage: &Stage, registry: &Registry, kind: &str, expected: 
 }
 
 #[tokio::test]
-async fn an_unserved_version_is_read_in_the_preferred_version() {
-    let stage = enter().await;
+async fn an_unserved_version_is_read_in_the_preferred_version() -> Tested {
+    let stage = enter().await?;
     let name = unique("scaler");
     let scaler = |version: &str| {
         json!({
@@ -190,27 +183,21 @@ async fn an_unserved_version_is_read_in_the_preferred_version() {
         let scalers =
             format!("apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
         stage
-            .member(number)
-            .unwrap()
+            .member(number)?
             .create(&scalers, &scaler(version))
-            .await
-            .unwrap();
+            .await?;
     }
 
     let clusters = [WITH_BOTH, WITH_V1, WITH_V2];
     let selectors = json!([{ "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler" }]);
-    let registry = Registry::new(&stage, "versions", &clusters, &selectors).unwrap();
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
+    let registry = Registry::ready(&stage, "versions", &clusters, &selectors).await?;
     let mut oracle = registry.oracle();
     for (number, (cluster, version)) in (1..).zip(clusters.into_iter().zip(["v1", "v1", "v2"])) {
         let scalers = format!("apis/autoscaling/{version}/horizontalpodautoscalers");
-        oracle = oracle
-            .expects(cluster, stage.fleet.member(number).unwrap(), &scalers)
-            .unwrap();
+        oracle = oracle.expects(cluster, stage.fleet.member(number), &scalers);
     }
     assert_eq!(
-        until_equal(&oracle).await.unwrap(),
+        until_equal(&oracle).await?,
         3,
         "documents keep the apiVersion that their member serves"
     );
@@ -222,12 +209,8 @@ async fn an_unserved_version_is_read_in_the_preferred_version() {
         ("v2", vec![first]),
         ("v2beta2", vec![second, first]),
     ] {
-        let (list, warnings) = list_with_warnings(
-            &stage.operator,
-            &format!("apis/autoscaling/{version}/horizontalpodautoscalers"),
-        )
-        .await
-        .unwrap();
+        let path = format!("apis/autoscaling/{version}/horizontalpodautoscalers");
+        let (list, warnings) = list_with_warnings(&stage.operator, &path).await?;
         let found: Vec<&str> = list["items"]
             .as_array()
             .unwrap()
@@ -254,24 +237,24 @@ async fn an_unserved_version_is_read_in_the_preferred_version() {
     }
     let got = stage
         .operator
-        .run_command(&["get", "horizontalpodautoscalers", "-A", "-o", "name"])
-        .await
-        .unwrap();
+        .run_command("get horizontalpodautoscalers -A -o name")
+        .await?;
     assert_eq!((got.code, got.out.lines().count()), (0, 3), "{got:?}");
 
-    registry.remove().await.unwrap();
+    registry.remove().await?;
     for (number, version) in (1..).zip(versions) {
         let scaler = format!(
             "apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers/{name}"
         );
-        stage.member(number).unwrap().delete(&scaler).await.unwrap();
+        stage.member(number)?.delete(&scaler).await?;
     }
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_kind_without_a_version_is_resolved_for_each_member() {
-    let stage = enter().await;
-    let [first, second] = [stage.member(1).unwrap(), stage.member(2).unwrap()];
+async fn a_kind_without_a_version_is_resolved_for_each_member() -> Tested {
+    let stage = enter().await?;
+    let [first, second] = [stage.member(1)?, stage.member(2)?];
     let (kind, left, right) = ("Gizmo", unique("left"), unique("right"));
     let groups = [format!("{left}.example"), format!("{right}.example")];
     let [in_left, in_right] = groups
@@ -283,13 +266,13 @@ async fn a_kind_without_a_version_is_resolved_for_each_member() {
         (&first, &in_right, &right_version),
         (&second, &in_right, &right_version),
     ] {
-        define(member, definition, &collection(api_version, kind)).await;
-        create(member, api_version, kind, "one").await;
+        define(member, definition, &collection(api_version, kind)).await?;
+        create(member, api_version, kind, "one").await?;
     }
 
     let selectors = json!([{ "kind": "Namespace" }, { "kind": kind }, { "kind": "Nothing" }, { "kind": "TokenReview" }]);
-    let mut registry = Registry::new(&stage, "kinds", &[WITH_BOTH, WITH_V1], &selectors).unwrap();
-    registry.apply().await.unwrap();
+    let mut registry = Registry::new(&stage, "kinds", &[WITH_BOTH, WITH_V1], &selectors)?;
+    registry.apply().await?;
     let tie = format!(
         r#"the server has "{kind}" in several groups ({}, {}): set apiVersion to one of them"#,
         groups[0], groups[1]
@@ -300,7 +283,7 @@ async fn a_kind_without_a_version_is_resolved_for_each_member() {
         r#"the server's "TokenReview" cannot be listed and watched"#,
     ];
     // While a fourth kind is not in sync yet, there is one for each reason.
-    eventually("each kind has its message", DEADLINE, || async {
+    until("each kind has its message", || async {
         let status = registry.status().await?;
         let clusters = status["clusters"].as_array().context("no clusters")?;
         let cluster = clusters
@@ -315,8 +298,7 @@ async fn a_kind_without_a_version_is_resolved_for_each_member() {
         ensure!(messages == BTreeSet::from(expected), "{cluster}");
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
     until_stored(
         &stage,
         &registry,
@@ -325,78 +307,70 @@ async fn a_kind_without_a_version_is_resolved_for_each_member() {
     )
     .await;
     // Several groups tie, so the kind stays uncertain, and becomes visible only after some time.
-    eventually(
-        "one selector that fails stops no other",
-        DEADLINE,
-        || async {
-            let seen = stored(&stage, &registry, "Namespace").await?;
-            ensure!(
-                seen.iter().any(|line| line.starts_with(WITH_BOTH)),
-                "{seen:?}"
-            );
-            Ok(())
-        },
-    )
-    .await
-    .unwrap();
+    until("one selector that fails stops no other", || async {
+        let seen = stored(&stage, &registry, "Namespace").await?;
+        ensure!(
+            seen.iter().any(|line| line.starts_with(WITH_BOTH)),
+            "{seen:?}"
+        );
+        Ok(())
+    })
+    .await?;
 
     // One of the two groups is removed: the other one is selected.
-    first.delete(&definition_path(&in_left)).await.unwrap();
+    first.delete(&definition_path(&in_left)).await?;
     registry.spec["resourceSelectors"] = json!([{ "kind": kind }]);
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
+    registry.apply_until_ready().await?;
     let of = |cluster: &str| format!("{cluster} {right_version} one");
     until_stored(&stage, &registry, kind, &[&of(WITH_BOTH), &of(WITH_V1)]).await;
 
-    registry.remove().await.unwrap();
+    registry.remove().await?;
     for member in [&first, &second] {
-        member.delete(&definition_path(&in_right)).await.unwrap();
+        member.delete(&definition_path(&in_right)).await?;
     }
+    Ok(())
 }
 
 #[tokio::test]
-async fn custom_resources_are_indexed_as_they_are_added_change_version_and_are_removed() {
-    let stage = enter().await;
-    let member = stage.member(1).unwrap();
+async fn custom_resources_are_indexed_as_they_are_added_change_version_and_are_removed() -> Tested {
+    let stage = enter().await?;
+    let member = stage.member(1)?;
     let (kind, group) = ("Gadget", format!("{}.example", unique("gadgets")));
     let [old, new] = ["v1beta1", "v1"].map(|version| format!("{group}/{version}"));
     let selectors = json!([{ "apiVersion": old, "kind": kind }, { "kind": "Namespace" }]);
-    let registry = Registry::new(&stage, "custom", &[WITH_BOTH], &selectors).unwrap();
-    registry.apply().await.unwrap();
+    let registry = Registry::new(&stage, "custom", &[WITH_BOTH], &selectors)?;
+    registry.apply().await?;
     let unknown = format!("the server doesn't have a resource type \\\"{kind}\\\" in {old}");
-    registry
-        .until_phase(WITH_BOTH, "Failed", &unknown)
-        .await
-        .unwrap();
+    registry.until_failed(WITH_BOTH, &unknown).await?;
 
     // The CRD is created: the stream starts by itself.
     let both = definition(&group, kind, &[("v1beta1", true), ("v1", true)]);
-    define(&member, &both, &collection(&old, kind)).await;
+    define(&member, &both, &collection(&old, kind)).await?;
     for name in ["one", "two"] {
-        create(&member, &old, kind, name).await;
+        create(&member, &old, kind, name).await?;
     }
-    registry.until_ready().await.unwrap();
+    registry.until_ready().await?;
     let lines = |api_version: &str, names: &[&str]| -> Vec<String> {
         names
             .iter()
             .map(|name| format!("{WITH_BOTH} {api_version} {name}"))
             .collect()
     };
-    let until = async |lines: Vec<String>| {
+    let until_lines = async |lines: Vec<String>| {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         until_stored(&stage, &registry, kind, &lines).await;
     };
-    until(lines(&old, &["one", "two"])).await;
+    until_lines(lines(&old, &["one", "two"])).await;
 
     // Its version is no longer served: the same objects are read in the served version. Each of
     // them is found at any time.
     let mut later = both.clone();
     later["spec"]["versions"][0]["served"] = json!(false);
-    member.apply(&definition_path(&both), &later).await.unwrap();
+    member.apply(&definition_path(&both), &later).await?;
     let expected: BTreeSet<String> = lines(&new, &["one", "two"]).into_iter().collect();
     let running_reflector = start_reflector(&stage, &group, kind).unwrap();
-    until_held(&running_reflector, &["one", "two"]).await;
-    eventually("the documents have the new version", DEADLINE, || async {
+    until_held(&running_reflector, &["one", "two"]).await?;
+    until("the documents have the new version", || async {
         let seen = stored(&stage, &registry, kind).await?;
         let names: BTreeSet<&str> = seen
             .iter()
@@ -410,51 +384,44 @@ async fn custom_resources_are_indexed_as_they_are_added_change_version_and_are_r
         ensure!(seen == expected, "{seen:?}");
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
     // The old documents are or will be deleted: a client that keys objects by name still has the
     // existing ones.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    until_held(&running_reflector, &["one", "two"]).await;
-    create(&member, &new, kind, "three").await;
+    until_held(&running_reflector, &["one", "two"]).await?;
+    create(&member, &new, kind, "three").await?;
     member
         .delete(&format!("{}/one", collection(&new, kind)))
-        .await
-        .unwrap();
-    until(lines(&new, &["three", "two"])).await;
-    until_held(&running_reflector, &["three", "two"]).await;
-    registry.until_ready().await.unwrap();
+        .await?;
+    until_lines(lines(&new, &["three", "two"])).await;
+    until_held(&running_reflector, &["three", "two"]).await?;
+    registry.until_ready().await?;
     let oracle = registry.oracle();
-    let server = stage.fleet.member(1).unwrap();
+    let server = stage.fleet.member(1);
     let plural = collection(&new, kind).replace("/namespaces/default", "");
-    let oracle = oracle
-        .expects(WITH_BOTH, server, &plural)
-        .unwrap()
-        .expects(WITH_BOTH, server, "api/v1/namespaces")
-        .unwrap();
-    until_equal(&oracle).await.unwrap();
+    let oracle =
+        oracle
+            .expects(WITH_BOTH, server, &plural)
+            .expects(WITH_BOTH, server, "api/v1/namespaces");
+    until_equal(&oracle).await?;
 
     // The old version, which the registry names, is served again.
-    member.apply(&definition_path(&both), &both).await.unwrap();
-    until(lines(&old, &["three", "two"])).await;
+    member.apply(&definition_path(&both), &both).await?;
+    until_lines(lines(&old, &["three", "two"])).await;
 
     // The CRD is deleted, and its objects with it.
-    member.delete(&definition_path(&both)).await.unwrap();
-    registry
-        .until_phase(WITH_BOTH, "Failed", &unknown)
-        .await
-        .unwrap();
-    until(Vec::new()).await;
-    registry.remove().await.unwrap();
+    member.delete(&definition_path(&both)).await?;
+    registry.until_failed(WITH_BOTH, &unknown).await?;
+    until_lines(Vec::new()).await;
+    Ok(registry.remove().await?)
 }
 
 /// member1 aggregates a group of member3, through an `APIService`.
-async fn aggregate(stage: &Stage, group: &str) {
-    let outer = stage.member(1).unwrap();
+async fn aggregate(stage: &Stage, group: &str) -> Tested {
+    let outer = stage.member(1)?;
     let port: u16 = stage
         .fleet
         .member(3)
-        .unwrap()
         .url()
         .rsplit(':')
         .next()
@@ -467,8 +434,7 @@ async fn aggregate(stage: &Stage, group: &str) {
     });
     outer
         .apply("api/v1/namespaces/default/services/aggregated", &service)
-        .await
-        .unwrap();
+        .await?;
     let api_service = json!({
         "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": { "name": format!("v1.{group}") },
         "spec": {
@@ -476,14 +442,10 @@ async fn aggregate(stage: &Stage, group: &str) {
             "service": { "name": "aggregated", "namespace": "default", "port": port },
         },
     });
-    outer
-        .apply(&api_service_path(group), &api_service)
-        .await
-        .unwrap();
+    outer.apply(&api_service_path(group), &api_service).await?;
     let objects = format!("apis/{group}/v1/relics");
-    eventually("the group is aggregated", DEADLINE, || outer.get(&objects))
-        .await
-        .unwrap();
+    until("the group is aggregated", || outer.get(&objects)).await?;
+    Ok(())
 }
 
 fn api_service_path(group: &str) -> String {
@@ -491,15 +453,15 @@ fn api_service_path(group: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_unavailable_api_deletes_no_document() {
-    let stage = enter().await;
-    let [outer, inner] = [stage.member(1).unwrap(), stage.member(3).unwrap()];
+async fn an_unavailable_api_deletes_no_document() -> Tested {
+    let stage = enter().await?;
+    let [outer, inner] = [stage.member(1)?, stage.member(3)?];
     let (kind, group) = ("Relic", format!("{}.example", unique("relics")));
     let api_version = format!("{group}/v1");
     let definition = definition(&group, kind, &[("v1", true)]);
-    define(&inner, &definition, &collection(&api_version, kind)).await;
-    aggregate(&stage, &group).await;
-    create(&outer, &api_version, kind, "one").await;
+    define(&inner, &definition, &collection(&api_version, kind)).await?;
+    aggregate(&stage, &group).await?;
+    create(&outer, &api_version, kind, "one").await?;
 
     // Selected in three ways, each resolved by the member's discovery.
     let selectors = [
@@ -521,45 +483,37 @@ async fn an_unavailable_api_deletes_no_document() {
         .collect();
     let line = format!("{WITH_BOTH} {api_version} one");
     for registry in &registries {
-        registry.apply().await.unwrap();
-        registry.until_ready().await.unwrap();
+        registry.apply_until_ready().await?;
         until_stored(&stage, registry, kind, &[&line]).await;
     }
 
     // The API goes down; the aggregating member loses its cached discovery; then the operator is
     // restarted.
-    stage.fleet.member(3).unwrap().kill();
-    stage.fleet.member(1).unwrap().restart().await.unwrap();
+    stage.fleet.member(3).kill();
+    stage.fleet.member(1).restart().await?;
     for registry in &registries {
-        registry.until_phase(WITH_BOTH, "Failed", "").await.unwrap();
+        registry.until_failed(WITH_BOTH, "").await?;
     }
-    stage.operator.restart().unwrap();
-    stage.operator.wait_ready(DEADLINE).await.unwrap();
+    stage.operator.restart_until_ready(DEADLINE).await?;
     let not_certain = "the server did not answer for";
     for mut registry in registries.iter().cloned() {
-        registry
-            .until_phase(WITH_BOTH, "Failed", not_certain)
-            .await
-            .unwrap();
+        registry.until_failed(WITH_BOTH, not_certain).await?;
         // A plan that no longer selects a kind, so that garbage collection runs.
         registry.spec["resourceSelectors"][1] = json!({ "kind": "Node" });
-        registry.apply().await.unwrap();
-        registry
-            .until_phase(WITH_BOTH, "Failed", not_certain)
-            .await
-            .unwrap();
-        outer.create_namespace(&unique("meanwhile")).await.unwrap();
+        registry.apply().await?;
+        registry.until_failed(WITH_BOTH, not_certain).await?;
+        outer.create_namespace(&unique("meanwhile")).await?;
         assert_eq!(
-            stored(&stage, &registry, kind).await.unwrap(),
+            stored(&stage, &registry, kind).await?,
             BTreeSet::from([line.clone()])
         );
     }
 
-    stage.fleet.member(3).unwrap().restart().await.unwrap();
+    stage.fleet.member(3).restart().await?;
     for registry in &registries {
-        registry.until_ready().await.unwrap();
+        registry.until_ready().await?;
     }
-    create(&outer, &api_version, kind, "two").await;
+    create(&outer, &api_version, kind, "two").await?;
     for registry in &registries {
         until_stored(
             &stage,
@@ -570,8 +524,9 @@ async fn an_unavailable_api_deletes_no_document() {
         .await;
         // The deselected documents are deleted now.
         until_stored(&stage, registry, "Namespace", &[]).await;
-        registry.remove().await.unwrap();
+        registry.remove().await?;
     }
-    outer.delete(&api_service_path(&group)).await.unwrap();
-    inner.delete(&definition_path(&definition)).await.unwrap();
+    outer.delete(&api_service_path(&group)).await?;
+    inner.delete(&definition_path(&definition)).await?;
+    Ok(())
 }

@@ -8,13 +8,14 @@ use e2e::{
     fleet::{Fleet, OpenSearchKind, Options, Registration, unique},
     operator::fleetdex_program,
     scenario::{Registry, SECRETS, Stage, register, secret_path},
+    test_result::Tested,
 };
 use serde_json::{Value, json};
 
 const BOTH: [&str; 2] = ["member1", "member2"];
 
 /// The exit code, and the results.
-async fn doctor(stage: &Stage, more: &[&str]) -> (i32, Vec<Value>) {
+async fn doctor(stage: &Stage, more: &[&str]) -> Tested<(i32, Vec<Value>)> {
     let kubeconfig = stage.fleet.control_plane().kubeconfig();
     let mut command = tokio::process::Command::new(fleetdex_program().unwrap());
     command
@@ -23,11 +24,11 @@ async fn doctor(stage: &Stage, more: &[&str]) -> (i32, Vec<Value>) {
         .args(["--admin-url", &stage.operator.admin_url()])
         .args(more)
         .stdin(Stdio::null());
-    let output = command.output().await.unwrap();
+    let output = command.output().await?;
     let report: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     let results = report["results"].as_array().unwrap().clone();
-    (output.status.code().unwrap(), results)
+    Ok((output.status.code().unwrap(), results))
 }
 
 /// The results with this status, as `subject, check: message`.
@@ -69,12 +70,12 @@ async fn registry(stage: &Stage, name: &str, clusters: &[&str]) -> Registry {
 }
 
 #[tokio::test]
-async fn a_healthy_fleet_is_all_ok_and_a_full_opensearch_is_warned_of() {
-    let stage = Stage::enter().await.unwrap();
+async fn a_healthy_fleet_is_all_ok_and_a_full_opensearch_is_warned_of() -> Tested {
+    let stage = Stage::enter().await?;
     let registry = registry(&stage, "healthy", &BOTH).await;
-    registry.until_ready().await.unwrap();
+    registry.until_ready().await?;
 
-    let (code, results) = doctor(&stage, &[]).await;
+    let (code, results) = doctor(&stage, &[]).await?;
     for status in ["Error", "Warning", "Skipped"] {
         assert_eq!(with_status(&results, status), Vec::<String>::new());
     }
@@ -105,38 +106,35 @@ async fn a_healthy_fleet_is_all_ok_and_a_full_opensearch_is_warned_of() {
     }
 
     let limit = |shards: Value| json!({ "persistent": { "cluster.max_shards_per_node": shards } });
-    let health = stage.opensearch.get("_cluster/health").await.unwrap();
+    let health = stage.opensearch.get("_cluster/health").await?;
     let used =
         health["active_shards"].as_u64().unwrap() + health["unassigned_shards"].as_u64().unwrap();
     stage
         .opensearch
         .put("_cluster/settings", &limit(json!(used + 1)))
-        .await
-        .unwrap();
-    let (code, results) = doctor(&stage, &[]).await;
+        .await?;
+    let (code, results) = doctor(&stage, &[]).await?;
     let expected = if used >= 6 { "Warning" } else { "OK" };
     assert_named(&results, expected, "store ", "shards are in use");
     assert_eq!(code, 0);
     stage
         .opensearch
         .put("_cluster/settings", &limit(json!(used)))
-        .await
-        .unwrap();
-    let (code, results) = doctor(&stage, &[]).await;
+        .await?;
+    let (code, results) = doctor(&stage, &[]).await?;
     assert_named(&results, "Error", "store ", "no index can be created");
     assert_eq!(code, 1);
     stage
         .opensearch
         .put("_cluster/settings", &limit(Value::Null))
-        .await
-        .unwrap();
-    a_full_disk_and_a_block_are_named(&stage, &registry.prefix).await;
-    registry.remove().await.unwrap();
+        .await?;
+    a_full_disk_and_a_block_are_named(&stage, &registry.prefix).await?;
+    Ok(registry.remove().await?)
 }
 
 /// Watermarks in free bytes that every disk is over, or under, so that it does not matter how full
 /// the disk of this machine is.
-async fn a_full_disk_and_a_block_are_named(stage: &Stage, prefix: &str) {
+async fn a_full_disk_and_a_block_are_named(stage: &Stage, prefix: &str) -> Tested {
     let disk = "cluster.routing.allocation.disk";
     let watermarks = |high: Value, is_enabled: Value| {
         let set = json!({
@@ -156,73 +154,47 @@ async fn a_full_disk_and_a_block_are_named(stage: &Stage, prefix: &str) {
         ("0b", "OK", "disks: the fullest is of node fleet-1"),
     ] {
         let set = watermarks(json!(high), json!(true));
-        stage
-            .opensearch
-            .put("_cluster/settings", &set)
-            .await
-            .unwrap();
+        stage.opensearch.put("_cluster/settings", &set).await?;
         // The exit code depends on whether OpenSearch looks at its disk meanwhile.
-        let (_, results) = doctor(stage, &[]).await;
+        let (_, results) = doctor(stage, &[]).await?;
         assert_named(&results, status, "store ", part);
     }
     let mut unset = watermarks(Value::Null, Value::Null);
     // What OpenSearch sets when it looks at its disk.
     unset["persistent"] = json!({ "cluster.blocks.create_index": null });
-    stage
-        .opensearch
-        .put("_cluster/settings", &unset)
-        .await
-        .unwrap();
+    stage.opensearch.put("_cluster/settings", &unset).await?;
 
     let path = format!("{prefix}-*.g*/_settings");
     // Not that of the flood-stage watermark, which OpenSearch may remove at any time.
     let block = |value: Value| json!({ "index.blocks.write": value });
-    stage
-        .opensearch
-        .put(&path, &block(json!(true)))
-        .await
-        .unwrap();
-    let (code, results) = doctor(stage, &[]).await;
+    stage.opensearch.put(&path, &block(json!(true))).await?;
+    let (code, results) = doctor(stage, &[]).await?;
     let named = "blocks: index.blocks.write is set on ";
     assert_named(&results, "Error", "store ", named);
     assert_eq!(code, 1);
-    stage
-        .opensearch
-        .put(&path, &block(Value::Null))
-        .await
-        .unwrap();
+    stage.opensearch.put(&path, &block(Value::Null)).await?;
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_member_that_is_down_and_missing_rights_are_named() {
-    let stage = Stage::enter().await.unwrap();
+async fn a_member_that_is_down_and_missing_rights_are_named() -> Tested {
+    let stage = Stage::enter().await?;
     let (down, half) = (unique("down"), unique("half"));
-    drop(stage.register_behind_proxy(1, &down).await.unwrap());
-    let member = stage.member(2).unwrap();
-    member.grant(&half, &["namespaces"]).await.unwrap();
-    let token = member
-        .service_account_token_with(&half, &half)
-        .await
-        .unwrap();
-    let server = stage.fleet.member(2).unwrap();
+    drop(stage.register_behind_proxy(1, &down).await?);
+    let member = stage.member(2)?;
+    member.grant(&half, &["namespaces"]).await?;
+    let token = member.service_account_token_with(&half, &half).await?;
+    let server = stage.fleet.member(2);
     let registration = Registration::with_token(server, &half, SECRETS, &token);
-    register(&stage.hub, &registration).await.unwrap();
+    register(&stage.hub, &registration).await?;
     let registry = registry(&stage, "faulty", &["member1", &down, &half]).await;
 
-    let (code, results) = doctor(&stage, &["--allow-same-cluster"]).await;
+    let (code, results) = doctor(&stage, &["--allow-same-cluster"]).await?;
     assert_eq!(code, 1);
-    assert_named(
-        &results,
-        "Error",
-        &format!("cluster {down}, connection"),
-        "Unreachable",
-    );
-    assert_named(
-        &results,
-        "Error",
-        &format!("cluster {half}, permissions"),
-        "may not list, watch configmaps",
-    );
+    let start = format!("cluster {down}, connection");
+    assert_named(&results, "Error", &start, "Unreachable");
+    let start = format!("cluster {half}, permissions");
+    assert_named(&results, "Error", &start, "may not list, watch configmaps");
     assert_named(&results, "OK", "cluster member1, permissions", "");
     let of_half = with_status(&results, "Error");
     assert!(
@@ -231,7 +203,7 @@ async fn a_member_that_is_down_and_missing_rights_are_named() {
     );
 
     // Another account on the control plane than the operator's.
-    let (code, results) = doctor(&stage, &["--as", "alice"]).await;
+    let (code, results) = doctor(&stage, &["--as", "alice"]).await?;
     assert_eq!(code, 1);
     assert_named(
         &results,
@@ -240,29 +212,25 @@ async fn a_member_that_is_down_and_missing_rights_are_named() {
         "alice",
     );
 
-    registry.remove().await.unwrap();
+    registry.remove().await?;
     for cluster in [&down, &half] {
-        stage.unregister(cluster).await.unwrap();
+        stage.unregister(cluster).await?;
     }
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_wrong_password_of_opensearch_is_named() {
-    let stage = Stage::enter().await.unwrap();
-    let secured = Fleet::start(Options {
-        opensearch: OpenSearchKind::Secure,
-        ..Options::default()
-    })
-    .await
-    .unwrap();
-    let server = secured.opensearch().unwrap();
+async fn a_wrong_password_of_opensearch_is_named() -> Tested {
+    let stage = Stage::enter().await?;
+    let secured = Fleet::start(Options::of(0, OpenSearchKind::Secure)).await?;
+    let server = secured.opensearch()?;
     let credentials = unique("credentials");
     let mut registry = registry(&stage, "secure", &["member1"]).await;
     registry.store()["addresses"] = json!([server.url()]);
     registry.store()["caBundle"] = json!(server.ca_pem().unwrap());
     registry.store()["secretRef"] = json!({ "namespace": SECRETS, "name": credentials });
-    registry.apply().await.unwrap();
-    let (_, results) = doctor(&stage, &[]).await;
+    registry.apply().await?;
+    let (_, results) = doctor(&stage, &[]).await?;
     assert_named(
         &results,
         "Error",
@@ -283,15 +251,11 @@ async fn a_wrong_password_of_opensearch_is_named() {
             "metadata": { "name": credentials, "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } },
             "stringData": { "username": "admin", "password": password },
         });
-        stage
-            .hub
-            .apply(&secret_path(&credentials), &secret)
-            .await
-            .unwrap();
-        let (_, results) = doctor(&stage, &[]).await;
+        stage.put_secret(&credentials, &secret).await?;
+        let (_, results) = doctor(&stage, &[]).await?;
         assert_named(&results, status, "store ", part);
     }
-    registry.until_ready().await.unwrap();
-    registry.remove().await.unwrap();
-    stage.hub.delete(&secret_path(&credentials)).await.unwrap();
+    registry.until_ready().await?;
+    registry.remove().await?;
+    Ok(stage.hub.delete(&secret_path(&credentials)).await?)
 }

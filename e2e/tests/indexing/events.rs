@@ -1,14 +1,12 @@
 //! Events on a registry report what people have to see. Those of drift are in `verify`, those of
 //! refused objects in `objects`.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use anyhow::{Context, Result, ensure};
 use e2e::{
     fleet::unique,
-    poll::eventually,
     proxy::Fault,
-    scenario::{DEADLINE, Registry, Stage},
+    scenario::{Registry, Stage, until},
+    test_result::{Tested, assert_contains},
 };
 use serde_json::{Value, json};
 
@@ -26,58 +24,43 @@ pub async fn events(stage: &Stage, registry: &Registry, reason: &str) -> Result<
 }
 
 /// Waits until there is exactly one of them.
-pub async fn until_event(stage: &Stage, registry: &Registry, reason: &str) -> Value {
-    eventually(reason, DEADLINE, || async {
+pub async fn until_event(stage: &Stage, registry: &Registry, reason: &str) -> Tested<Value> {
+    Ok(until(reason, || async {
         let found = events(stage, registry, reason).await?;
         ensure!(found.len() == 1, "{} Events: {found:?}", found.len());
         Ok(found[0].clone())
     })
-    .await
-    .unwrap()
+    .await?)
 }
 
 #[tokio::test]
-async fn a_cluster_that_fails_and_recovers_and_a_conflict_are_events() {
-    let stage = Stage::enter().await.unwrap();
+async fn a_cluster_that_fails_and_recovers_and_a_conflict_are_events() -> Tested {
+    let stage = Stage::enter().await?;
     let cluster = unique("shaky");
-    let proxy = stage.register_behind_proxy(1, &cluster).await.unwrap();
+    let proxy = stage.register_behind_proxy(1, &cluster).await?;
     let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
-    let registry = Registry::new(&stage, "eventful", &[&cluster], &kinds).unwrap();
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
-    assert_eq!(
-        events(&stage, &registry, "ClusterFailed")
-            .await
-            .unwrap()
-            .len(),
-        0
-    );
+    let registry = Registry::ready(&stage, "eventful", &[&cluster], &kinds).await?;
+    assert_eq!(events(&stage, &registry, "ClusterFailed").await?.len(), 0);
 
     proxy.set(Fault::Refuse);
-    let failed = until_event(&stage, &registry, "ClusterFailed").await;
+    let failed = until_event(&stage, &registry, "ClusterFailed").await?;
     assert_eq!(
         (&failed["type"], &failed["related"]["name"]),
         (&json!("Warning"), &json!(cluster))
     );
     proxy.set(Fault::None);
-    let recovered = until_event(&stage, &registry, "ClusterRecovered").await;
+    let recovered = until_event(&stage, &registry, "ClusterRecovered").await?;
     assert_eq!(recovered["type"], "Normal");
 
     let mut younger = registry.sibling("younger");
     younger.store()["numberOfShards"] = json!(2);
-    younger.apply().await.unwrap();
-    let conflict = until_event(&stage, &younger, "Conflict").await;
-    assert!(
-        conflict["note"]
-            .as_str()
-            .unwrap()
-            .contains("numberOfShards"),
-        "{conflict}"
-    );
+    younger.apply().await?;
+    let conflict = until_event(&stage, &younger, "Conflict").await?;
+    assert_contains(&conflict["note"], "numberOfShards");
 
     // The documents of their common store are the registry's.
-    younger.delete().await.unwrap();
-    younger.until_absent().await.unwrap();
-    registry.remove().await.unwrap();
-    stage.unregister(&cluster).await.unwrap();
+    younger.delete().await?;
+    younger.until_absent().await?;
+    registry.remove().await?;
+    Ok(stage.unregister(&cluster).await?)
 }

@@ -1,13 +1,11 @@
 //! Settings of indices: those of the registry hold, also for existing indices, whatever else is
 //! configured in OpenSearch.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use anyhow::{Context, ensure};
 use e2e::{
     fleet::unique,
-    poll::eventually,
-    scenario::{DEADLINE, Registry, Stage, until_equal},
+    scenario::{Registry, Stage, until, until_equal},
+    test_result::Tested,
 };
 use serde_json::{Value, json};
 
@@ -20,11 +18,12 @@ fn strictness(auto_create: Option<bool>, requires_name: Option<bool>) -> Value {
 }
 
 #[tokio::test]
-async fn indices_are_as_the_registry_says_under_templates_of_others_and_when_it_changes() {
-    let stage = Stage::enter().await.unwrap();
+async fn indices_are_as_the_registry_says_under_templates_of_others_and_when_it_changes() -> Tested
+{
+    let stage = Stage::enter().await?;
     let opensearch = &stage.opensearch;
     let strict = strictness(Some(false), Some(true));
-    opensearch.put("_cluster/settings", &strict).await.unwrap();
+    opensearch.put("_cluster/settings", &strict).await?;
     let template = format!("_index_template/{}", unique("others"));
     let foreign = json!({
         "index_patterns": ["*"], "priority": 10_000,
@@ -33,20 +32,16 @@ async fn indices_are_as_the_registry_says_under_templates_of_others_and_when_it_
             "mappings": { "dynamic": true, "properties": { "kind": { "type": "text" } } },
         },
     });
-    opensearch.put(&template, &foreign).await.unwrap();
+    opensearch.put(&template, &foreign).await?;
 
     let kinds = json!([{ "apiVersion": "v1", "kind": "Namespace" }]);
-    let mut registry = Registry::new(&stage, "settings", &["member1"], &kinds).unwrap();
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
-    let member = stage.fleet.member(1).unwrap();
+    let mut registry = Registry::ready(&stage, "settings", &["member1"], &kinds).await?;
+    let member = stage.fleet.member(1);
     let oracle = registry.oracle();
-    let oracle = oracle
-        .expects("member1", member, "api/v1/namespaces")
-        .unwrap();
-    until_equal(&oracle).await.unwrap();
+    let oracle = oracle.expects("member1", member, "api/v1/namespaces");
+    until_equal(&oracle).await?;
     let index = format!("{}-member1.g1", registry.prefix);
-    let created = opensearch.get(&index).await.unwrap()[&index].take();
+    let created = opensearch.get(&index).await?[&index].take();
     assert_eq!(created["mappings"]["dynamic"], "false", "{created}");
     assert_eq!(created["mappings"]["properties"]["kind"]["type"], "keyword");
     let settings = &created["settings"]["index"];
@@ -55,8 +50,8 @@ async fn indices_are_as_the_registry_says_under_templates_of_others_and_when_it_
 
     registry.store()["numberOfReplicas"] = json!(1);
     registry.store()["refreshInterval"] = json!("2s");
-    registry.apply().await.unwrap();
-    eventually("the settings are changed", DEADLINE, || async {
+    registry.apply().await?;
+    until("the settings are changed", || async {
         let mut now = opensearch.get(&index).await?;
         let now = now.get_mut(&index).context("no index")?["settings"]["index"].take();
         ensure!(
@@ -71,16 +66,13 @@ async fn indices_are_as_the_registry_says_under_templates_of_others_and_when_it_
         ensure!(of_state["number_of_replicas"] == "1", "{of_state}");
         Ok(())
     })
-    .await
-    .unwrap();
-    registry.until_ready().await.unwrap();
-    until_equal(&oracle).await.unwrap();
+    .await?;
+    registry.until_ready().await?;
+    until_equal(&oracle).await?;
 
-    registry.remove().await.unwrap();
-    opensearch.delete(&template).await.unwrap();
+    registry.remove().await?;
+    opensearch.delete(&template).await?;
     let defaults = strictness(None, None);
-    opensearch
-        .put("_cluster/settings", &defaults)
-        .await
-        .unwrap();
+    opensearch.put("_cluster/settings", &defaults).await?;
+    Ok(())
 }

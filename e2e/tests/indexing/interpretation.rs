@@ -11,9 +11,10 @@ use e2e::{
     fleet::unique,
     objects::Objects,
     oracle::document,
-    poll::{always, eventually},
+    poll::always,
     query_api::{names_by_field, store_at},
-    scenario::{DEADLINE, Registry, Stage},
+    scenario::{DEADLINE, Registry, Stage, until},
+    test_result::Tested,
 };
 use serde_json::{Value, json};
 
@@ -192,7 +193,7 @@ impl Case {
                 .await
                 .unwrap();
             let what = format!("{path} is {} {}", step.health, step.reason);
-            eventually(&what, DEADLINE, || async {
+            until(&what, || async {
                 let search = interpretation(stage, prefix, &object).await?;
                 let found = (
                     &search["health"],
@@ -214,11 +215,11 @@ async fn interpretation(stage: &Stage, prefix: &str, object: &Value) -> Result<V
 }
 
 #[tokio::test]
-async fn health_follows_each_status_and_interpretation_can_be_switched_off() {
-    let stage = Stage::enter().await.unwrap();
-    let member = stage.member(1).unwrap();
+async fn health_follows_each_status_and_interpretation_can_be_switched_off() -> Tested {
+    let stage = Stage::enter().await?;
+    let member = stage.member(1)?;
     let namespace = unique("meaning");
-    member.create_namespace(&namespace).await.unwrap();
+    member.create_namespace(&namespace).await?;
     let cases = [
         deployment(),
         stateful_set(),
@@ -227,32 +228,27 @@ async fn health_follows_each_status_and_interpretation_can_be_switched_off() {
         pod(),
     ];
     for case in &cases {
-        member
-            .apply(&case.path(&namespace), &case.object)
-            .await
-            .unwrap();
+        member.apply(&case.path(&namespace), &case.object).await?;
     }
     let selectors: Vec<Value> = cases.iter().map(|case| case.selector(&namespace)).collect();
-    let mut registry = Registry::new(&stage, "meaning", &["member1"], &json!(selectors)).unwrap();
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
+    let mut registry = Registry::ready(&stage, "meaning", &["member1"], &json!(selectors)).await?;
     for case in &cases {
         case.follow(&member, &namespace, &stage, &registry.prefix)
             .await;
     }
 
-    let store = store_at(stage.fleet.opensearch().unwrap().url(), &registry.prefix).unwrap();
+    let store = store_at(stage.fleet.opensearch()?.url(), &registry.prefix)?;
     let pods = format!("api/v1/namespaces/{namespace}/pods");
     let found = |selector: &'static str| names_by_field(&stage.operator, &store, &pods, selector);
     assert_eq!(
-        found("health=Healthy,image=nginx").await.unwrap(),
+        found("health=Healthy,image=nginx").await?,
         Ok(vec!["web".to_owned()])
     );
 
-    let pod = member.get(&format!("{pods}/web")).await.unwrap();
+    let pod = member.get(&format!("{pods}/web")).await?;
     registry.spec["interpret"] = json!("Off");
-    registry.apply().await.unwrap();
-    eventually("the documents have no interpretation", DEADLINE, || async {
+    registry.apply().await?;
+    until("the documents have no interpretation", || async {
         let search = interpretation(&stage, &registry.prefix, &pod).await?;
         let left = [
             "health",
@@ -272,22 +268,20 @@ async fn health_follows_each_status_and_interpretation_can_be_switched_off() {
         );
         Ok(())
     })
-    .await
-    .unwrap();
-    registry.until_ready().await.unwrap();
+    .await?;
+    registry.until_ready().await?;
 
     registry.spec["interpret"] = json!("BuiltIn");
-    registry.apply().await.unwrap();
-    eventually("the documents are interpreted again", DEADLINE, || async {
+    registry.apply().await?;
+    until("the documents are interpreted again", || async {
         let search = interpretation(&stage, &registry.prefix, &pod).await?;
         ensure!(search["interpretedBy"] == json!(["built-in"]), "{search}");
         let names = found("health=Healthy,image=nginx:1.27").await?;
         ensure!(names == Ok(vec!["web".to_owned()]), "{names:?}");
         Ok(())
     })
-    .await
-    .unwrap();
-    registry.remove().await.unwrap();
+    .await?;
+    Ok(registry.remove().await?)
 }
 
 /// The label of the metrics of the kind.
@@ -313,22 +307,23 @@ fn routes() -> Value {
 }
 
 /// Waits until the documents of these routes have these reasons.
-async fn until_reasons(stage: &Stage, member: &Objects, prefix: &str, expected: [&str; 2]) {
-    eventually(
-        &format!("the reasons are {expected:?}"),
-        DEADLINE,
-        || async {
-            for (name, reason) in ["a", "b"].into_iter().zip(expected) {
-                let route = member.get(&format!("{ROUTES}/{name}")).await?;
-                let search = interpretation(stage, prefix, &route).await?;
-                let found = search["healthReason"].as_str().unwrap_or_default();
-                ensure!(found == reason, "{name}: {search}");
-            }
-            Ok(())
-        },
-    )
-    .await
-    .unwrap();
+async fn until_reasons(
+    stage: &Stage,
+    member: &Objects,
+    prefix: &str,
+    expected: [&str; 2],
+) -> Tested {
+    until(&format!("the reasons are {expected:?}"), || async {
+        for (name, reason) in ["a", "b"].into_iter().zip(expected) {
+            let route = member.get(&format!("{ROUTES}/{name}")).await?;
+            let search = interpretation(stage, prefix, &route).await?;
+            let found = search["healthReason"].as_str().unwrap_or_default();
+            ensure!(found == reason, "{name}: {search}");
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(())
 }
 
 /// Restarts the operator, which finds its documents right and writes none.
@@ -337,61 +332,55 @@ async fn restart_without_a_write(
     member: &Objects,
     registry: &Registry,
     expected: [&str; 2],
-) {
-    stage.operator.terminate(DEADLINE).await.unwrap();
-    stage.operator.restart().unwrap();
-    stage.operator.wait_ready(DEADLINE).await.unwrap();
+) -> Tested {
+    stage.operator.terminate(DEADLINE).await?;
+    stage.operator.restart_until_ready(DEADLINE).await?;
     let count = async |name: &str, labels: &str| stage.operator.count_of(name, labels).await;
-    eventually("the kind is watched", DEADLINE, || async {
+    until("the kind is watched", || async {
         let watches = count("fleetdex_watches_opened_total", ROUTE).await?;
         ensure!(watches > 0.0, "{watches} watches");
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
     always("nothing is listed or written", STABLE_PERIOD, || async {
         let lists = count("fleetdex_list_pages_total", ROUTE).await?;
         let written = count("fleetdex_bulk_items_total", r#"verdict="indexed""#).await?;
         ensure!(lists + written == 0.0, "{lists} lists, {written} writes");
         anyhow::Ok(())
     })
-    .await
-    .unwrap();
-    registry.until_ready().await.unwrap();
-    until_reasons(stage, member, &registry.prefix, expected).await;
+    .await?;
+    registry.until_ready().await?;
+    until_reasons(stage, member, &registry.prefix, expected).await
 }
 
 #[tokio::test]
-async fn an_object_waits_for_a_status_only_if_its_kind_has_ever_had_one_also_after_a_restart() {
-    let stage = Stage::enter().await.unwrap();
-    let member = stage.member(1).unwrap();
+async fn an_object_waits_for_a_status_only_if_its_kind_has_ever_had_one_also_after_a_restart()
+-> Tested {
+    let stage = Stage::enter().await?;
+    let member = stage.member(1)?;
     let path = "apis/apiextensions.k8s.io/v1/customresourcedefinitions/routes.mesh.example.com";
-    member.apply(path, &routes()).await.unwrap();
+    member.apply(path, &routes()).await?;
     for name in ["a", "b"] {
         let route = json!({
             "apiVersion": "mesh.example.com/v1", "kind": "Route", "metadata": { "name": name }, "spec": {},
         });
-        eventually("a route is made", DEADLINE, || async {
+        until("a route is made", || async {
             member.apply(&format!("{ROUTES}/{name}"), &route).await
         })
-        .await
-        .unwrap();
+        .await?;
     }
     let selectors = json!([{ "apiVersion": "mesh.example.com/v1", "kind": "Route" }]);
-    let registry = Registry::new(&stage, "routes", &["member1"], &selectors).unwrap();
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
+    let registry = Registry::ready(&stage, "routes", &["member1"], &selectors).await?;
     let none = ["NoController", "NoController"];
-    until_reasons(&stage, &member, &registry.prefix, none).await;
-    restart_without_a_write(&stage, &member, &registry, none).await;
+    until_reasons(&stage, &member, &registry.prefix, none).await?;
+    restart_without_a_write(&stage, &member, &registry, none).await?;
 
     let refused = json!({ "status": { "phase": "Failed" } });
     member
         .merge(&format!("{ROUTES}/a/status"), &refused)
-        .await
-        .unwrap();
+        .await?;
     let waiting = ["Failed", "NoStatus"];
-    until_reasons(&stage, &member, &registry.prefix, waiting).await;
-    restart_without_a_write(&stage, &member, &registry, waiting).await;
-    registry.remove().await.unwrap();
+    until_reasons(&stage, &member, &registry.prefix, waiting).await?;
+    restart_without_a_write(&stage, &member, &registry, waiting).await?;
+    Ok(registry.remove().await?)
 }

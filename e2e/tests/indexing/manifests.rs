@@ -7,8 +7,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use e2e::{
     fleet::{Fleet, OpenSearchKind, Options, SharedFleet},
     kubectl::Kubectl,
-    poll::eventually,
-    scenario::{DEADLINE, prepare, repository_file},
+    scenario::{prepare, repository_file, until},
+    test_result::Tested,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -46,35 +46,33 @@ struct InterpreterRefusal {
 
 /// A control plane with our CRDs, without members.
 async fn control_plane() -> (Arc<SharedFleet>, Kubectl) {
-    let fleet = Fleet::shared(Options {
-        opensearch: OpenSearchKind::None,
-        ..Options::default()
-    })
-    .await
-    .unwrap();
+    let fleet = Fleet::shared(Options::of(0, OpenSearchKind::None))
+        .await
+        .unwrap();
     prepare(&fleet).await.unwrap();
     let kubectl = fleet.control_plane().kubectl().unwrap();
     (fleet, kubectl)
 }
 
 #[tokio::test]
-async fn every_founding_example_has_its_declared_outcome() {
+async fn every_founding_example_has_its_declared_outcome() -> Tested {
     let (_fleet, kubectl) = control_plane().await;
     let examples: Vec<Example> =
-        serde_saphyr::from_str(&repository_file("tests/manifests/outcomes.yaml").unwrap()).unwrap();
+        serde_saphyr::from_str(&repository_file("tests/manifests/outcomes.yaml")?)?;
     let mut wrong = Vec::new();
     for example in &examples {
         if let Some(needed) = &example.needs {
             kubectl
-                .apply(&repository_file(&format!("tests/manifests/needs/{needed}")).unwrap())
-                .await
-                .unwrap();
+                .apply(&repository_file(&format!(
+                    "tests/manifests/needs/{needed}"
+                ))?)
+                .await?;
         }
-        let manifest = repository_file(&format!("tests/manifests/{}", example.file)).unwrap();
+        let manifest = repository_file(&format!("tests/manifests/{}", example.file))?;
         let applies = example.outcome == "applies";
         let outcome = if applies && example.needs.is_some() {
             // A CRD is served shortly after it is accepted.
-            eventually(&example.file, DEADLINE, || kubectl.apply(&manifest)).await
+            until(&example.file, || kubectl.apply(&manifest)).await
         } else {
             kubectl.apply(&manifest).await
         };
@@ -94,12 +92,13 @@ async fn every_founding_example_has_its_declared_outcome() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
 }
 
 /// Applies every spec of a file, and returns those that are not refused as declared.
-async fn wrongly_accepted(kind: &str, group: &str, file: &str) -> Vec<String> {
+async fn wrongly_accepted(kind: &str, group: &str, file: &str) -> Tested<Vec<String>> {
     let (_fleet, kubectl) = control_plane().await;
-    let refusals: Vec<Refusal> = serde_saphyr::from_str(&repository_file(file).unwrap()).unwrap();
+    let refusals: Vec<Refusal> = serde_saphyr::from_str(&repository_file(file)?)?;
     let mut wrong = Vec::new();
     for Refusal { spec, error } in refusals {
         let object = json!({
@@ -114,33 +113,35 @@ async fn wrongly_accepted(kind: &str, group: &str, file: &str) -> Vec<String> {
             )),
         }
     }
-    wrong
+    Ok(wrong)
 }
 
 #[tokio::test]
-async fn every_wrong_spec_is_refused_with_what_is_wrong() {
+async fn every_wrong_spec_is_refused_with_what_is_wrong() -> Tested {
     let wrong = wrongly_accepted(
         "ResourceRegistry",
         "search.karmada.io",
         "tests/refusals.yaml",
     )
-    .await;
+    .await?;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
 }
 
 #[tokio::test]
-async fn every_wrong_cache_is_refused_in_both_groups() {
+async fn every_wrong_cache_is_refused_in_both_groups() -> Tested {
     for group in ["cluster.karmada.io", "clustercaches.karmada.io"] {
-        let wrong = wrongly_accepted("ClusterCache", group, "tests/cache-refusals.yaml").await;
+        let wrong = wrongly_accepted("ClusterCache", group, "tests/cache-refusals.yaml").await?;
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
+    Ok(())
 }
 
 #[tokio::test]
-async fn every_wrong_interpreter_is_refused_with_what_is_wrong() {
+async fn every_wrong_interpreter_is_refused_with_what_is_wrong() -> Tested {
     let (_fleet, kubectl) = control_plane().await;
-    let text = repository_file("tests/interpreter-refusals.yaml").unwrap();
-    let InterpreterRefusals { valid, refused } = serde_saphyr::from_str(&text).unwrap();
+    let text = repository_file("tests/interpreter-refusals.yaml")?;
+    let InterpreterRefusals { valid, refused } = serde_saphyr::from_str(&text)?;
     let object = |kind: &str| {
         let mut object = valid[kind].clone();
         object["apiVersion"] = json!("config.karmada.io/v1alpha1");
@@ -149,7 +150,7 @@ async fn every_wrong_interpreter_is_refused_with_what_is_wrong() {
         object
     };
     for kind in valid.keys() {
-        kubectl.apply(&object(kind).to_string()).await.unwrap();
+        kubectl.apply(&object(kind).to_string()).await?;
     }
     for refusal in refused {
         let mut object = object(&refusal.kind);
@@ -166,4 +167,5 @@ async fn every_wrong_interpreter_is_refused_with_what_is_wrong() {
             refusal.error
         );
     }
+    Ok(())
 }

@@ -19,8 +19,8 @@ use e2e::{
     },
     http,
     parts::Part,
-    poll::eventually,
-    scenario::{DEADLINE, Registry, Stage, repository_file},
+    scenario::{Registry, Stage, repository_file, until},
+    test_result::Tested,
 };
 use serde_json::{Value, json};
 
@@ -129,24 +129,19 @@ fn panels() -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn prometheus_answers_every_query_of_the_dashboard_and_evaluates_every_alert() {
-    let stage = Stage::enter().await.unwrap();
+async fn prometheus_answers_every_query_of_the_dashboard_and_evaluates_every_alert() -> Tested {
+    let stage = Stage::enter().await?;
     let target = stage.operator.admin_url().replace("http://", "");
     let prometheus = Prometheus::start(stage.fleet.dir(), &target).unwrap();
     let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
-    let registry = Registry::new(&stage, "monitored", &["member1", "member2"], &kinds).unwrap();
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
-    let member = stage.member(1).unwrap();
+    let registry = Registry::ready(&stage, "monitored", &["member1", "member2"], &kinds).await?;
+    let member = stage.member(1)?;
     let name = unique("counted");
-    eventually("each panel has series", DEADLINE, || async {
+    until("each panel has series", || async {
         // What is counted has to go on, so that rates have samples.
         let data = json!({ "now": unique("value") });
         member.apply_config_map("default", &name, &data).await?;
-        let listed = stage
-            .operator
-            .run_command(&["get", "configmaps", "-A"])
-            .await?;
+        let listed = stage.operator.run_command("get configmaps -A").await?;
         ensure!(listed.code == 0, "{}", listed.err);
         let mut found: BTreeMap<String, usize> = BTreeMap::new();
         for (panel, query) in panels() {
@@ -160,21 +155,20 @@ async fn prometheus_answers_every_query_of_the_dashboard_and_evaluates_every_ale
         ensure!(empty.is_empty(), "no series: {empty:?}");
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
 
-    let rules = prometheus.get("rules", &[]).await.unwrap();
+    let rules = prometheus.get("rules", &[]).await?;
     let rules = rules["groups"][0]["rules"].as_array().unwrap().clone();
     assert!(rules.len() > 10);
     for rule in rules {
         assert_eq!(rule["health"], "ok", "{rule}");
     }
     // A target with metadata that Prometheus does not accept would have none.
-    let metadata = prometheus.get("metadata", &[]).await.unwrap();
+    let metadata = prometheus.get("metadata", &[]).await?;
     let lag = &metadata["fleetdex_lag_seconds"][0];
     assert_eq!(
         (&lag["type"], &lag["unit"]),
         (&json!("gauge"), &json!("seconds"))
     );
-    registry.remove().await.unwrap();
+    Ok(registry.remove().await?)
 }

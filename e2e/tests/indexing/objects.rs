@@ -6,12 +6,11 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use e2e::{
     fleet::unique,
-    http,
-    objects::{Objects, config_map_path},
+    objects::Objects,
     oracle::{document, documents, same_fields},
-    poll::eventually,
-    query_api::{GROUP, bare_names_of},
-    scenario::{DEADLINE, Registry, Stage, until_equal},
+    query_api::{bare_names_of, request},
+    scenario::{DEADLINE, Registry, Stage, until, until_equal},
+    test_result::Tested,
 };
 use serde_json::{Value, json};
 
@@ -36,22 +35,20 @@ fn things_crd() -> Value {
 }
 
 /// A namespace of the member, and a registry of its `ConfigMap`s, Secrets and Things.
-async fn create_objects(stage: &Stage, name: &str) -> (Objects, String, Registry) {
-    let objects = stage.member(1).unwrap();
+async fn create_objects(stage: &Stage, name: &str) -> Tested<(Objects, String, Registry)> {
+    let objects = stage.member(1)?;
     let crd = "apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.awkward.example.io";
-    objects.apply(crd, &things_crd()).await.unwrap();
-    eventually("the kind is served", DEADLINE, || objects.get(THINGS))
-        .await
-        .unwrap();
+    objects.apply(crd, &things_crd()).await?;
+    until("the kind is served", || objects.get(THINGS)).await?;
     let namespace = unique(name);
-    objects.create_namespace(&namespace).await.unwrap();
+    objects.create_namespace(&namespace).await?;
     let selectors = json!([
         { "apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace },
         { "apiVersion": "v1", "kind": "Secret", "namespace": namespace },
         { "apiVersion": "awkward.example.io/v1", "kind": "Thing", "namespace": namespace },
     ]);
-    let registry = Registry::new(stage, name, &["member1"], &selectors).unwrap();
-    (objects, namespace, registry)
+    let registry = Registry::new(stage, name, &["member1"], &selectors)?;
+    Ok((objects, namespace, registry))
 }
 
 fn thing(name: &str, fields: &Value) -> Value {
@@ -72,8 +69,12 @@ fn things_in(namespace: &str) -> String {
     format!("apis/awkward.example.io/v1/namespaces/{namespace}/things")
 }
 
-async fn until_everything_is_there(stage: &Stage, registry: &Registry, namespace: &str) -> usize {
-    let member = stage.fleet.member(1).unwrap();
+async fn until_everything_is_there(
+    stage: &Stage,
+    registry: &Registry,
+    namespace: &str,
+) -> Tested<usize> {
+    let member = stage.fleet.member(1);
     let oracle = registry
         .oracle()
         .expects(
@@ -81,16 +82,13 @@ async fn until_everything_is_there(stage: &Stage, registry: &Registry, namespace
             member,
             &format!("api/v1/namespaces/{namespace}/configmaps"),
         )
-        .unwrap()
         .expects(
             "member1",
             member,
             &format!("api/v1/namespaces/{namespace}/secrets"),
         )
-        .unwrap()
-        .expects("member1", member, &things_in(namespace))
-        .unwrap();
-    until_equal(&oracle).await.unwrap()
+        .expects("member1", member, &things_in(namespace));
+    Ok(until_equal(&oracle).await?)
 }
 
 /// Incompressible text of letters.
@@ -102,9 +100,9 @@ fn noise(bytes: usize) -> String {
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn awkward_objects_are_indexed_completely() {
-    let stage = Stage::enter().await.unwrap();
-    let (objects, namespace, registry) = create_objects(&stage, "awkward").await;
+async fn awkward_objects_are_indexed_completely() -> Tested {
+    let stage = Stage::enter().await?;
+    let (objects, namespace, registry) = create_objects(&stage, "awkward").await?;
     let things = things_in(&namespace);
     let awkward = [
         // Almost the size limit of etcd.
@@ -174,27 +172,23 @@ async fn awkward_objects_are_indexed_completely() {
         ),
     ];
     for object in &awkward {
-        objects.create(&things, object).await.unwrap();
+        objects.create(&things, object).await?;
     }
     let megabyte =
         json!({ "first": noise(500_000), "second": noise(500_000), "third.dotted_KEY": "x" });
     objects
         .apply_config_map(&namespace, "megabyte", &megabyte)
-        .await
-        .unwrap();
+        .await?;
 
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
+    registry.apply_until_ready().await?;
     assert_eq!(
-        until_everything_is_there(&stage, &registry, &namespace).await,
+        until_everything_is_there(&stage, &registry, &namespace).await?,
         awkward.len() + 1
     );
     for object in &awkward {
         let name = object["metadata"]["name"].as_str().unwrap();
-        let native = objects.get(&format!("{things}/{name}")).await.unwrap();
-        let stored = document(&stage.opensearch, &registry.prefix, &native)
-            .await
-            .unwrap();
+        let native = objects.get(&format!("{things}/{name}")).await?;
+        let stored = document(&stage.opensearch, &registry.prefix, &native).await?;
         assert!(
             stored["search"].get("rejected").is_none(),
             "{name} was refused: {}",
@@ -203,13 +197,8 @@ async fn awkward_objects_are_indexed_completely() {
         same_fields(&stored, &native)
             .unwrap_or_else(|error| panic!("{name}: {}", shortened(&error.to_string())));
     }
-    let native = objects
-        .get(&config_map_path(&namespace, "megabyte"))
-        .await
-        .unwrap();
-    let stored = document(&stage.opensearch, &registry.prefix, &native)
-        .await
-        .unwrap();
+    let native = objects.get_config_map(&namespace, "megabyte").await?;
+    let stored = document(&stage.opensearch, &registry.prefix, &native).await?;
     same_fields(&stored, &native).unwrap();
 
     // Labels with dots are found exactly.
@@ -218,14 +207,11 @@ async fn awkward_objects_are_indexed_completely() {
         ("app.kubernetes.io/name=web", vec!["dotted-labels"]),
         ("app=x", vec![]),
     ] {
+        let filter = json!({ "term": { "search.labels": term } });
         let hits = stage
             .opensearch
-            .search_all(
-                &registry.prefix,
-                &json!({ "term": { "search.labels": term } }),
-            )
-            .await
-            .unwrap();
+            .search_all(&registry.prefix, &filter)
+            .await?;
         let found: Vec<&str> = hits
             .iter()
             .filter_map(|hit| hit["_source"]["metadata"]["name"].as_str())
@@ -233,43 +219,41 @@ async fn awkward_objects_are_indexed_completely() {
         assert_eq!(found, names, "{term}");
     }
 
-    nothing_is_forged(&stage, &registry, &namespace, &things).await;
+    nothing_is_forged(&stage, &registry, &namespace, &things).await?;
 
     // They also arrive as changes, one watch event after the other.
     for object in &awkward {
         let name = object["metadata"]["name"].as_str().unwrap();
-        objects
-            .merge(
-                &format!("{things}/{name}"),
-                &json!({ "metadata": { "labels": { "round": "2" } } }),
-            )
-            .await
-            .unwrap();
+        let path = format!("{things}/{name}");
+        let patch = json!({ "metadata": { "labels": { "round": "2" } } });
+        objects.merge(&path, &patch).await?;
     }
-    until_everything_is_there(&stage, &registry, &namespace).await;
+    until_everything_is_there(&stage, &registry, &namespace).await?;
     for object in &awkward {
         objects
             .delete(&format!(
                 "{things}/{}",
                 object["metadata"]["name"].as_str().unwrap()
             ))
-            .await
-            .unwrap();
+            .await?;
     }
     assert_eq!(
-        until_everything_is_there(&stage, &registry, &namespace).await,
+        until_everything_is_there(&stage, &registry, &namespace).await?,
         1
     );
-    registry.remove().await.unwrap();
-    objects
-        .delete(&config_map_path(&namespace, "megabyte"))
-        .await
-        .unwrap();
+    registry.remove().await?;
+    objects.delete_config_map(&namespace, "megabyte").await?;
+    Ok(())
 }
 
 /// The object `forger` is found by its real properties only, and by nothing that its names with
 /// dots claim.
-async fn nothing_is_forged(stage: &Stage, registry: &Registry, namespace: &str, things: &str) {
+async fn nothing_is_forged(
+    stage: &Stage,
+    registry: &Registry,
+    namespace: &str,
+    things: &str,
+) -> Tested {
     let opensearch = &stage.opensearch;
     for (field, value) in [
         ("metadata.name", "forged"),
@@ -288,15 +272,13 @@ async fn nothing_is_forged(stage: &Stage, registry: &Registry, namespace: &str, 
     ] {
         let hits = opensearch
             .search_all(&registry.prefix, &json!({ "term": { field: value } }))
-            .await
-            .unwrap();
+            .await?;
         assert!(hits.is_empty(), "{field}: {hits:?}");
     }
     let alias = format!("{}-member1", registry.prefix);
     let mapping = opensearch
         .get(&format!("{alias}/_mapping"))
-        .await
-        .unwrap()
+        .await?
         .to_string();
     assert!(
         !mapping.contains("forged"),
@@ -317,32 +299,20 @@ async fn nothing_is_forged(stage: &Stage, registry: &Registry, namespace: &str, 
     assert!(!all.contains("forge"), "{all}");
     let counted: Value = serde_json::from_str(
         &run_command(&["count", "configmaps", "-n", namespace, "-o", "json"]).await,
-    )
-    .unwrap();
+    )?;
     let listed = stage
-        .member(1)
-        .unwrap()
+        .member(1)?
         .get(&format!("api/v1/namespaces/{namespace}/configmaps"))
-        .await
-        .unwrap();
+        .await?;
     assert_eq!(
         counted["total"],
         listed["items"].as_array().unwrap().len(),
         "{counted}"
     );
-    let url = format!(
-        "http://{}{GROUP}/search/api/v1/configmaps?ownerUID=forged",
-        stage.operator.api_address()
-    );
-    let answer = http::client(None)
-        .unwrap()
-        .get(url)
-        .bearer_auth(stage.operator.token().unwrap())
-        .send()
-        .await
-        .unwrap();
-    let owned: Value = answer.error_for_status().unwrap().json().await.unwrap();
-    assert!(bare_names_of(&owned).unwrap().is_empty(), "{owned}");
+    let path = "search/api/v1/configmaps?ownerUID=forged";
+    let answer = request(&stage.operator, path)?.send().await?;
+    let owned: Value = answer.error_for_status()?.json().await?;
+    assert!(bare_names_of(&owned)?.is_empty(), "{owned}");
     // The document of the object itself is complete.
     let got = run_command(&[
         "get",
@@ -354,22 +324,19 @@ async fn nothing_is_forged(stage: &Stage, registry: &Registry, namespace: &str, 
         "json",
     ])
     .await;
-    let list: Value = serde_json::from_str(&got).unwrap();
+    let list: Value = serde_json::from_str(&got)?;
     let mut got = list["items"][0].clone();
-    let native = stage
-        .member(1)
-        .unwrap()
-        .get(&format!("{things}/forger"))
-        .await
-        .unwrap();
+    let native = stage.member(1)?.get(&format!("{things}/forger")).await?;
     got["metadata"] = native["metadata"].clone();
     assert_eq!(got, native);
+    Ok(())
 }
 
 #[tokio::test]
-async fn an_object_that_becomes_too_deep_is_indexed_by_identity_only_and_can_be_deleted() {
-    let stage = Stage::enter().await.unwrap();
-    let (objects, namespace, registry) = create_objects(&stage, "too-deep").await;
+async fn an_object_that_becomes_too_deep_is_indexed_by_identity_only_and_can_be_deleted() -> Tested
+{
+    let stage = Stage::enter().await?;
+    let (objects, namespace, registry) = create_objects(&stage, "too-deep").await?;
     let path = format!("{}/abyss", things_in(&namespace));
     let abyss = |levels: usize| {
         let mut object = thing(
@@ -383,28 +350,24 @@ async fn an_object_that_becomes_too_deep_is_indexed_by_identity_only_and_can_be_
             &format!("{{\"a\":{}1{}}}", "[".repeat(levels), "]".repeat(levels)),
         )
     };
-    let kubectl = stage.fleet.member(1).unwrap().kubectl().unwrap();
-    kubectl.create(&abyss(3)).await.unwrap();
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
+    let kubectl = stage.fleet.member(1).kubectl()?;
+    kubectl.create(&abyss(3)).await?;
+    registry.apply_until_ready().await?;
     assert_eq!(
-        until_everything_is_there(&stage, &registry, &namespace).await,
+        until_everything_is_there(&stage, &registry, &namespace).await?,
         1
     );
 
-    kubectl.apply_server_side(&abyss(600)).await.unwrap();
+    kubectl.apply_server_side(&abyss(600)).await?;
     registry
         .until_phase(
             "member1",
             "Synced",
             "1 refused by the store, or too large or deep for it",
         )
-        .await
-        .unwrap();
-    until_rejected(&stage, 1).await;
-    let stored = documents(&stage.opensearch, &registry.prefix)
-        .await
-        .unwrap();
+        .await?;
+    until_rejected(&stage, 1).await?;
+    let stored = documents(&stage.opensearch, &registry.prefix).await?;
     let source = &stored[0]["_source"];
     assert_eq!(
         source["search"]["rejected"],
@@ -415,30 +378,26 @@ async fn an_object_that_becomes_too_deep_is_indexed_by_identity_only_and_can_be_
         "{source}"
     );
     // An audit finds no drift, and the object is still counted after a restart.
-    assert_eq!(
-        stage.operator.run_command(&["verify"]).await.unwrap().code,
-        0
-    );
-    stage.operator.terminate(DEADLINE).await.unwrap();
-    stage.operator.restart().unwrap();
-    stage.operator.wait_ready(DEADLINE).await.unwrap();
-    until_rejected(&stage, 1).await;
+    assert_eq!(stage.operator.run_command("verify").await?.code, 0);
+    stage.operator.terminate(DEADLINE).await?;
+    stage.operator.restart_until_ready(DEADLINE).await?;
+    until_rejected(&stage, 1).await?;
 
-    kubectl.apply_server_side(&abyss(4)).await.unwrap();
+    kubectl.apply_server_side(&abyss(4)).await?;
     assert_eq!(
-        until_everything_is_there(&stage, &registry, &namespace).await,
+        until_everything_is_there(&stage, &registry, &namespace).await?,
         1
     );
-    until_not_rejected(&stage).await;
-    kubectl.apply_server_side(&abyss(600)).await.unwrap();
-    until_rejected(&stage, 1).await;
-    objects.delete(&path).await.unwrap();
+    until_not_rejected(&stage).await?;
+    kubectl.apply_server_side(&abyss(600)).await?;
+    until_rejected(&stage, 1).await?;
+    objects.delete(&path).await?;
     assert_eq!(
-        until_everything_is_there(&stage, &registry, &namespace).await,
+        until_everything_is_there(&stage, &registry, &namespace).await?,
         0
     );
-    until_not_rejected(&stage).await;
-    registry.remove().await.unwrap();
+    until_not_rejected(&stage).await?;
+    Ok(registry.remove().await?)
 }
 
 /// `{"a":{"a":…}}`
@@ -452,9 +411,9 @@ fn shortened(text: &str) -> String {
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn a_rejected_document_gets_a_fallback_and_its_batch_is_not_affected() {
-    let stage = Stage::enter().await.unwrap();
-    let (objects, namespace, registry) = create_objects(&stage, "refused").await;
+async fn a_rejected_document_gets_a_fallback_and_its_batch_is_not_affected() -> Tested {
+    let stage = Stage::enter().await?;
+    let (objects, namespace, registry) = create_objects(&stage, "refused").await?;
     let things = things_in(&namespace);
     // `status.phase` and `type` are mapped as keywords for built-in kinds; these objects have other
     // types there. And OpenSearch refuses a field without a name.
@@ -479,18 +438,16 @@ async fn a_rejected_document_gets_a_fallback_and_its_batch_is_not_affected() {
         })
         .collect();
     for object in mates.iter().chain(&refused) {
-        objects.create(&things, object).await.unwrap();
+        objects.create(&things, object).await?;
     }
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
+    registry.apply_until_ready().await?;
     assert_eq!(
-        until_everything_is_there(&stage, &registry, &namespace).await,
+        until_everything_is_there(&stage, &registry, &namespace).await?,
         54
     );
     let status = registry
         .until_phase("member1", "Synced", "4 refused by the store")
-        .await
-        .unwrap();
+        .await?;
     let uids = async || -> Vec<String> {
         let listed = objects.get(&things).await.unwrap();
         listed["items"]
@@ -506,8 +463,8 @@ async fn a_rejected_document_gets_a_fallback_and_its_batch_is_not_affected() {
             .contains(&format!("such as awkward.example.io/v1/Thing/{uid}"))
     });
     assert!(names_one, "{status}");
-    until_rejected(&stage, 4).await;
-    let event = until_event(&stage, &registry, "ObjectsRefused").await;
+    until_rejected(&stage, 4).await?;
+    let event = until_event(&stage, &registry, "ObjectsRefused").await?;
     assert_eq!(
         (&event["type"], &event["related"]["name"]),
         (&json!("Warning"), &json!("member1")),
@@ -519,25 +476,21 @@ async fn a_rejected_document_gets_a_fallback_and_its_batch_is_not_affected() {
         "{event}"
     );
     // The fallbacks have the versions of their objects.
-    let verified = stage.operator.run_command(&["verify"]).await.unwrap();
+    let verified = stage.operator.run_command("verify").await?;
     assert_eq!(verified.code, 0, "{verified:?}");
     // After a restart nothing is refused again, and the rejection is still reported.
-    stage.operator.terminate(DEADLINE).await.unwrap();
-    stage.operator.restart().unwrap();
-    stage.operator.wait_ready(DEADLINE).await.unwrap();
+    stage.operator.terminate(DEADLINE).await?;
+    stage.operator.restart_until_ready(DEADLINE).await?;
     registry
         .until_phase("member1", "Synced", "4 refused by the store")
-        .await
-        .unwrap();
-    until_rejected(&stage, 4).await;
-    until_event(&stage, &registry, "ObjectsRefused").await;
+        .await?;
+    until_rejected(&stage, 4).await?;
+    until_event(&stage, &registry, "ObjectsRefused").await?;
 
     for object in &refused {
         let name = object["metadata"]["name"].as_str().unwrap();
-        let native = objects.get(&format!("{things}/{name}")).await.unwrap();
-        let stored = document(&stage.opensearch, &registry.prefix, &native)
-            .await
-            .unwrap();
+        let native = objects.get(&format!("{things}/{name}")).await?;
+        let stored = document(&stage.opensearch, &registry.prefix, &native).await?;
         let reason = stored["search"]["rejected"].as_str().unwrap();
         let expected = match name {
             "type-object" => "[type]",
@@ -557,81 +510,64 @@ async fn a_rejected_document_gets_a_fallback_and_its_batch_is_not_affected() {
             }
         }
     }
+    let filter = json!({ "term": { "search.labels": "app=odd" } });
     let hits = stage
         .opensearch
-        .search_all(
-            &registry.prefix,
-            &json!({ "term": { "search.labels": "app=odd" } }),
-        )
-        .await
-        .unwrap();
+        .search_all(&registry.prefix, &filter)
+        .await?;
     assert_eq!(hits.len(), 1);
 
     // Once corrected, it is an ordinary document.
-    objects
-        .merge(
-            &format!("{things}/phase-object"),
-            &json!({ "status": { "phase": "Running" } }),
-        )
-        .await
-        .unwrap();
+    let path = format!("{things}/phase-object");
+    let patch = json!({ "status": { "phase": "Running" } });
+    objects.merge(&path, &patch).await?;
     assert_eq!(
-        until_everything_is_there(&stage, &registry, &namespace).await,
+        until_everything_is_there(&stage, &registry, &namespace).await?,
         54
     );
-    let native = objects
-        .get(&format!("{things}/phase-object"))
-        .await
-        .unwrap();
-    let stored = document(&stage.opensearch, &registry.prefix, &native)
-        .await
-        .unwrap();
+    let native = objects.get(&format!("{things}/phase-object")).await?;
+    let stored = document(&stage.opensearch, &registry.prefix, &native).await?;
     same_fields(&stored, &native).unwrap();
     assert!(stored["search"].get("rejected").is_none(), "{stored}");
     registry
         .until_phase("member1", "Synced", "3 refused by the store")
-        .await
-        .unwrap();
-    until_rejected(&stage, 3).await;
-    registry.remove().await.unwrap();
+        .await?;
+    until_rejected(&stage, 3).await?;
+    Ok(registry.remove().await?)
 }
 
 /// Waits until the gauge has this value.
-async fn until_rejected(stage: &Stage, count: u32) {
-    eventually(
-        "the documents that are refused are counted",
-        DEADLINE,
-        || async {
-            let labels = "cluster=\"member1\",kind=\"awkward.example.io/v1/Thing\"";
-            let seen = stage
-                .operator
-                .metric("fleetdex_rejected_documents", labels)
-                .await?;
-            anyhow::ensure!((seen - f64::from(count)).abs() < 0.5, "{seen}");
-            Ok(())
-        },
-    )
-    .await
-    .unwrap();
+async fn until_rejected(stage: &Stage, count: u32) -> Tested {
+    until("the documents that are refused are counted", || async {
+        let labels = "cluster=\"member1\",kind=\"awkward.example.io/v1/Thing\"";
+        let seen = stage
+            .operator
+            .metric("fleetdex_rejected_documents", labels)
+            .await?;
+        anyhow::ensure!((seen - f64::from(count)).abs() < 0.5, "{seen}");
+        Ok(())
+    })
+    .await?;
+    Ok(())
 }
 
 /// Waits until the series is absent, as for a kind without refused documents.
-async fn until_not_rejected(stage: &Stage) {
-    eventually("no document is refused", DEADLINE, || async {
+async fn until_not_rejected(stage: &Stage) -> Tested {
+    until("no document is refused", || async {
         let text = stage.operator.metrics().await?;
         let series =
             "fleetdex_rejected_documents{cluster=\"member1\",kind=\"awkward.example.io/v1/Thing\"}";
         anyhow::ensure!(!text.contains(series), "it is still counted");
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
+    Ok(())
 }
 
 #[tokio::test]
-async fn values_of_secrets_are_nowhere_in_the_store() {
-    let stage = Stage::enter().await.unwrap();
-    let (objects, namespace, registry) = create_objects(&stage, "secrets").await;
+async fn values_of_secrets_are_nowhere_in_the_store() -> Tested {
+    let stage = Stage::enter().await?;
+    let (objects, namespace, registry) = create_objects(&stage, "secrets").await?;
     let password = format!("plain{}", noise(20));
     let manifest = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "applied", "namespace": namespace, "labels": { "app": "vault" } },
@@ -641,45 +577,34 @@ async fn values_of_secrets_are_nowhere_in_the_store() {
     stage
         .fleet
         .member(1)
-        .unwrap()
-        .kubectl()
-        .unwrap()
+        .kubectl()?
         .apply(&manifest.to_string())
-        .await
-        .unwrap();
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
+        .await?;
+    registry.apply_until_ready().await?;
     assert_eq!(
-        until_everything_is_there(&stage, &registry, &namespace).await,
+        until_everything_is_there(&stage, &registry, &namespace).await?,
         1
     );
     let changed = format!("later{}", noise(20));
     let path = format!("api/v1/namespaces/{namespace}/secrets/applied");
     objects
         .merge(&path, &json!({ "stringData": { "password": changed } }))
-        .await
-        .unwrap();
-    until_everything_is_there(&stage, &registry, &namespace).await;
+        .await?;
+    until_everything_is_there(&stage, &registry, &namespace).await?;
 
-    let native = objects.get(&path).await.unwrap();
+    let native = objects.get(&path).await?;
     assert!(
         native.to_string().contains(&password),
         "the annotation should hold the first password: {native}"
     );
-    let stored = document(&stage.opensearch, &registry.prefix, &native)
-        .await
-        .unwrap();
+    let stored = document(&stage.opensearch, &registry.prefix, &native).await?;
     assert_eq!(
         stored["data"],
         json!({ "empty": "", "password": "", "user": "" })
     );
     assert_eq!(stored["type"], "Opaque");
-    let everything = Value::Array(
-        documents(&stage.opensearch, &registry.prefix)
-            .await
-            .unwrap(),
-    )
-    .to_string();
+    let everything =
+        Value::Array(documents(&stage.opensearch, &registry.prefix).await?).to_string();
     assert!(everything.contains("vault"));
     for value in [&password, &changed] {
         assert!(
@@ -691,55 +616,45 @@ async fn values_of_secrets_are_nowhere_in_the_store() {
             "the store holds a value of a Secret in base64"
         );
     }
-    let log = std::fs::read_to_string(stage.operator.process().log()).unwrap();
+    let log = std::fs::read_to_string(stage.operator.process().log())?;
     assert!(
         !log.contains(&password) && !log.contains(&STANDARD.encode(&password)),
         "the log holds a value of a Secret"
     );
 
-    registry.remove().await.unwrap();
-    objects.delete(&path).await.unwrap();
+    registry.remove().await?;
+    objects.delete(&path).await?;
+    Ok(())
 }
 
 #[tokio::test]
-async fn redacted_fields_are_nowhere_in_the_store() {
-    let stage = Stage::enter().await.unwrap();
-    let (objects, namespace, mut registry) = create_objects(&stage, "redacted").await;
+async fn redacted_fields_are_nowhere_in_the_store() -> Tested {
+    let stage = Stage::enter().await?;
+    let (objects, namespace, mut registry) = create_objects(&stage, "redacted").await?;
     let word = noise(24);
     let object = thing(
         "redacted",
         &json!({ "spec": { "kept": 1, "list": [{ "token": word, "name": "a" }, { "token": word }], "token": word } }),
     );
-    objects
-        .create(&things_in(&namespace), &object)
-        .await
-        .unwrap();
+    objects.create(&things_in(&namespace), &object).await?;
     registry.spec["redact"] = json!(["spec.token", "spec.list[*].token"]);
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
-    until_everything_is_there(&stage, &registry, &namespace).await;
+    registry.apply_until_ready().await?;
+    until_everything_is_there(&stage, &registry, &namespace).await?;
     let native = objects
         .get(&format!("{}/redacted", things_in(&namespace)))
-        .await
-        .unwrap();
-    let stored = document(&stage.opensearch, &registry.prefix, &native)
-        .await
-        .unwrap();
+        .await?;
+    let stored = document(&stage.opensearch, &registry.prefix, &native).await?;
     assert_eq!(
         stored["spec"],
         json!({ "kept": 1, "list": [{ "name": "a" }, {}] })
     );
-    let everything = Value::Array(
-        documents(&stage.opensearch, &registry.prefix)
-            .await
-            .unwrap(),
-    )
-    .to_string();
+    let everything =
+        Value::Array(documents(&stage.opensearch, &registry.prefix).await?).to_string();
     assert!(!everything.contains(&word));
 
-    registry.remove().await.unwrap();
+    registry.remove().await?;
     objects
         .delete(&format!("{}/redacted", things_in(&namespace)))
-        .await
-        .unwrap();
+        .await?;
+    Ok(())
 }

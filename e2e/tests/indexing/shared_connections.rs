@@ -8,6 +8,7 @@ use e2e::{
     fleet::{Fleet, OpenSearchKind, Options},
     objects::Objects,
     poll::eventually,
+    test_result::Tested,
 };
 use fleetdex_clusters::{
     bearer::Bearer,
@@ -26,15 +27,11 @@ use serde_json::json;
 const WATCHES: usize = 100;
 
 #[tokio::test]
-async fn a_hundred_watches_of_a_member_take_two_connections_instead_of_a_hundred() {
-    let options = Options {
-        members: 1,
-        opensearch: OpenSearchKind::None,
-        ..Options::default()
-    };
-    let fleet = Fleet::start(options).await.unwrap();
-    let member = fleet.member(1).unwrap();
-    let objects = Objects::of(member).unwrap();
+async fn a_hundred_watches_of_a_member_take_two_connections_instead_of_a_hundred() -> Tested {
+    let options = Options::of(1, OpenSearchKind::None);
+    let fleet = Fleet::start(options).await?;
+    let member = fleet.member(1);
+    let objects = Objects::of(member)?;
     let port = member.url().rsplit_once(':').unwrap().1.parse().unwrap();
     for (protocols, expected) in [(Protocols::Http2AndHttp1, 2), (Protocols::Http1, WATCHES)] {
         let others = connections_to(port);
@@ -49,13 +46,10 @@ async fn a_hundred_watches_of_a_member_take_two_connections_instead_of_a_hundred
 
         let name = format!("written-{expected}");
         let data = json!({ "a": "b" });
-        objects
-            .apply_config_map("default", &name, &data)
-            .await
-            .unwrap();
+        objects.apply_config_map("default", &name, &data).await?;
         for watch in &mut watches {
             let next = tokio::time::timeout(Duration::from_secs(20), watch.next());
-            let line = next.await.unwrap().unwrap().unwrap();
+            let line = next.await?.unwrap().unwrap();
             assert!(String::from_utf8_lossy(&line).contains(&name));
         }
         drop((watches, watching));
@@ -69,9 +63,9 @@ async fn a_hundred_watches_of_a_member_take_two_connections_instead_of_a_hundred
                 Ok(())
             },
         )
-        .await
-        .unwrap();
+        .await?;
     }
+    Ok(())
 }
 
 fn config_maps() -> Collection {
@@ -88,7 +82,7 @@ fn config_maps() -> Collection {
 }
 
 async fn client(fleet: &Fleet, protocols: Protocols) -> kube::Client {
-    let server = fleet.member(1).unwrap();
+    let server = fleet.member(1);
     let cluster: Cluster = serde_json::from_value(json!({
         "metadata": { "name": "member1" },
         "spec": { "apiEndpoint": server.url(), "insecureSkipTLSVerification": true },

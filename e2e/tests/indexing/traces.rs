@@ -11,9 +11,9 @@ use e2e::{
     fleet::unique,
     http,
     operator::{Operator, OperatorOptions},
-    poll::eventually,
     query_api::GROUP,
-    scenario::{DEADLINE, Registry, Stage, flags},
+    scenario::{DEADLINE, Registry, Stage, flags, until},
+    test_result::Tested,
 };
 use serde_json::json;
 
@@ -52,8 +52,8 @@ async fn trace_of(
     collector: &TraceCollector,
     last: &str,
     is_it: impl Fn(&ReceivedSpan) -> bool,
-) -> Vec<ReceivedSpan> {
-    eventually(&format!("a trace with {last}"), DEADLINE, || async {
+) -> Tested<Vec<ReceivedSpan>> {
+    Ok(until(&format!("a trace with {last}"), || async {
         let spans = collector.spans();
         let found = spans.iter().find(|span| span.name == last && is_it(span));
         let trace = found.map(|span| span.trace.clone());
@@ -62,8 +62,7 @@ async fn trace_of(
         let of_trace = spans.iter().filter(|span| span.trace == trace);
         anyhow::Ok(of_trace.cloned().collect())
     })
-    .await
-    .unwrap()
+    .await?)
 }
 
 fn named<'s>(spans: &'s [ReceivedSpan], name: &str) -> &'s ReceivedSpan {
@@ -73,13 +72,13 @@ fn named<'s>(spans: &'s [ReceivedSpan], name: &str) -> &'s ReceivedSpan {
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one operator for all of it")]
-async fn changes_and_questions_are_traced_and_a_collector_that_fails_delays_nothing() {
-    let stage = Stage::enter().await.unwrap();
-    stage.operator.terminate(STOP).await.unwrap();
+async fn changes_and_questions_are_traced_and_a_collector_that_fails_delays_nothing() -> Tested {
+    let stage = Stage::enter().await?;
+    stage.operator.terminate(STOP).await?;
     let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
-    let registry = Registry::new(&stage, "traced", &["member1", "member2"], &kinds).unwrap();
-    registry.apply().await.unwrap();
-    let collector = TraceCollector::start().await.unwrap();
+    let registry = Registry::new(&stage, "traced", &["member1", "member2"], &kinds)?;
+    registry.apply().await?;
+    let collector = TraceCollector::start().await?;
     let operator = start(
         &stage,
         &[
@@ -89,14 +88,14 @@ async fn changes_and_questions_are_traced_and_a_collector_that_fails_delays_noth
         ],
     )
     .unwrap();
-    operator.wait_ready(DEADLINE).await.unwrap();
-    registry.until_ready().await.unwrap();
+    operator.wait_ready(DEADLINE).await?;
+    registry.until_ready().await?;
 
     // A page of the first list: the request, and the writes that it causes.
     let page = trace_of(&collector, "index list page", |span| {
         span.attribute("k8s.cluster.name") == Some("member1")
     })
-    .await;
+    .await?;
     let root = named(&page, "index list page");
     assert_eq!(named(&page, "list").parent, root.id);
     assert_eq!(root.attribute("service.name"), Some("traced"));
@@ -105,7 +104,7 @@ async fn changes_and_questions_are_traced_and_a_collector_that_fails_delays_noth
     let opening = trace_of(&collector, "open watch", |span| {
         span.attribute("k8s.cluster.name") == Some("member1")
     })
-    .await;
+    .await?;
     let root = named(&opening, "open watch");
     assert_eq!(
         (&*root.parent, root.attribute("fleetdex.kind")),
@@ -117,22 +116,19 @@ async fn changes_and_questions_are_traced_and_a_collector_that_fails_delays_noth
 
     // A change by kubectl is one trace, up to the acknowledgement of OpenSearch.
     let name = unique("traced");
-    let kubectl = stage.fleet.member(2).unwrap().kubectl().unwrap();
+    let kubectl = stage.fleet.member(2).kubectl()?;
     kubectl
         .run(&["create", "configmap", &name, "-n", "default"])
-        .await
-        .unwrap();
+        .await?;
     let object = stage
-        .member(2)
-        .unwrap()
+        .member(2)?
         .get(&format!("api/v1/namespaces/default/configmaps/{name}"))
-        .await
-        .unwrap();
+        .await?;
     let uid = object["metadata"]["uid"].as_str().unwrap();
     let change = trace_of(&collector, "index change", |span| {
         span.attribute("fleetdex.object.uid") == Some(uid)
     })
-    .await;
+    .await?;
     let root = named(&change, "index change");
     for (attribute, expected) in [
         ("k8s.cluster.name", "member2"),
@@ -163,7 +159,7 @@ async fn changes_and_questions_are_traced_and_a_collector_that_fails_delays_noth
 
     // A question in the trace of its caller: the review, the search, and the id in the log.
     let control_plane = stage.fleet.control_plane();
-    let client = http::client(Some(control_plane.authority().pem())).unwrap();
+    let client = http::client(Some(control_plane.authority().pem()))?;
     let ask = |trace: String, token: String| {
         let client = client.clone();
         let url = format!(
@@ -184,7 +180,7 @@ async fn changes_and_questions_are_traced_and_a_collector_that_fails_delays_noth
     );
     assert_eq!(ask(asked.clone(), token("admin")).await, 200);
     let route = format!("GET {GROUP}/search/{{path}}");
-    let question = trace_of(&collector, &route, |span| span.trace == asked).await;
+    let question = trace_of(&collector, &route, |span| span.trace == asked).await?;
     let root = named(&question, &route);
     assert_eq!(root.parent, "b7ad6b7169203331");
     assert_eq!(root.attribute("http.response.status_code"), Some("200"));
@@ -196,13 +192,13 @@ async fn changes_and_questions_are_traced_and_a_collector_that_fails_delays_noth
     );
 
     assert_eq!(ask(refused.clone(), token("alice")).await, 403);
-    let question = trace_of(&collector, &route, |span| span.trace == refused).await;
+    let question = trace_of(&collector, &route, |span| span.trace == refused).await?;
     let root = named(&question, &route);
     assert_eq!(root.attribute("http.response.status_code"), Some("403"));
     let review = named(&question, "SubjectAccessReview");
     assert_eq!(review.parent, root.id);
     assert_eq!(review.attribute("fleetdex.allowed"), Some("false"));
-    let log = fs::read_to_string(operator.process().log()).unwrap();
+    let log = fs::read_to_string(operator.process().log())?;
     let line = log.lines().find(|line| line.contains("request refused"));
     assert!(
         line.unwrap()
@@ -215,21 +211,21 @@ async fn changes_and_questions_are_traced_and_a_collector_that_fails_delays_noth
     trace_of(&collector, &route, |span| {
         span.attribute("http.response.status_code") == Some("401")
     })
-    .await;
+    .await?;
     assert!(collector.spans().iter().all(|span| span.trace != unknown));
 
     // A collector that refuses, then hangs: changes are indexed, and the operator stops.
     collector.respond(503);
-    let member = stage.member(1).unwrap();
+    let member = stage.member(1)?;
     let indexed = async |name: &str| {
         let data = json!({ "a": "b" });
         member
             .apply_config_map("default", name, &data)
             .await
             .unwrap();
-        eventually("it is indexed", DEADLINE, || async {
+        until("it is indexed", || async {
             let listed = operator
-                .run_command(&["get", "configmaps", "-n", "default", "-o", "name"])
+                .run_command("get configmaps -n default -o name")
                 .await?;
             ensure!(listed.out.contains(name), "{} {}", listed.out, listed.err);
             Ok(())
@@ -240,13 +236,13 @@ async fn changes_and_questions_are_traced_and_a_collector_that_fails_delays_noth
     indexed(&unique("refused")).await;
     collector.respond(0);
     indexed(&unique("hangs")).await;
-    operator.terminate(STOP).await.unwrap();
+    operator.terminate(STOP).await?;
     drop(operator);
 
     // Wrong values are an error at the start; without the SDK there are no traces.
     let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url());
     let wrong = start(&stage, &[endpoint, ("OTEL_TRACES_SAMPLER", "most")]).unwrap();
-    eventually("it ends with an error", DEADLINE, || async {
+    until("it ends with an error", || async {
         let log = wrong.process().log_tail(5);
         ensure!(
             log.contains(
@@ -256,14 +252,14 @@ async fn changes_and_questions_are_traced_and_a_collector_that_fails_delays_noth
         );
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
     drop(wrong);
     collector.respond(200);
     let before = collector.spans().len();
     let disabled = start(&stage, &[endpoint, ("OTEL_SDK_DISABLED", "true")]).unwrap();
-    disabled.wait_ready(DEADLINE).await.unwrap();
-    registry.remove().await.unwrap();
-    disabled.terminate(STOP).await.unwrap();
+    disabled.wait_ready(DEADLINE).await?;
+    registry.remove().await?;
+    disabled.terminate(STOP).await?;
     assert_eq!(collector.spans().len(), before);
+    Ok(())
 }

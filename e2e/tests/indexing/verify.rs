@@ -5,10 +5,10 @@
 
 use e2e::{
     fleet::unique,
-    objects::{Objects, config_map_path},
+    objects::Objects,
     opensearch::OpenSearch,
-    poll::eventually,
-    scenario::{DEADLINE, Registry, Stage, until_equal},
+    scenario::{Registry, Stage, until, until_equal},
+    test_result::Tested,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -18,42 +18,32 @@ use super::events::until_event;
 const BOTH: [&str; 2] = ["member1", "member2"];
 
 /// A registry of the config maps of one namespace and of all namespaces, in both members.
-async fn create_objects(stage: &Stage, name: &str) -> (Registry, String) {
+async fn create_objects(stage: &Stage, name: &str) -> Tested<(Registry, String)> {
     let namespace = unique(name);
     for number in [1, 2] {
-        let objects = stage.member(number).unwrap();
-        objects.create_namespace(&namespace).await.unwrap();
+        let objects = stage.member(number)?;
+        objects.create_namespace(&namespace).await?;
         for map in ["fine", "missing", "old"] {
             objects
                 .apply_config_map(&namespace, map, &json!({ "a": "first" }))
-                .await
-                .unwrap();
+                .await?;
             objects
                 .apply_config_map(&namespace, map, &json!({ "a": "second" }))
-                .await
-                .unwrap();
+                .await?;
         }
     }
     let selectors = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace }, { "apiVersion": "v1", "kind": "Namespace" }]);
-    let registry = Registry::new(stage, name, &BOTH, &selectors).unwrap();
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
-    until_everything_is_there(stage, &registry, &namespace).await;
-    (registry, namespace)
+    let registry = Registry::ready(stage, name, &BOTH, &selectors).await?;
+    until_everything_is_there(stage, &registry, &namespace).await?;
+    Ok((registry, namespace))
 }
 
-async fn until_everything_is_there(stage: &Stage, registry: &Registry, namespace: &str) {
-    let mut oracle = registry.oracle();
-    for (number, name) in (1..).zip(BOTH) {
-        let member = stage.fleet.member(number).unwrap();
-        for collection in [
-            format!("api/v1/namespaces/{namespace}/configmaps"),
-            "api/v1/namespaces".to_owned(),
-        ] {
-            oracle = oracle.expects(name, member, &collection).unwrap();
-        }
-    }
-    until_equal(&oracle).await.unwrap();
+async fn until_everything_is_there(stage: &Stage, registry: &Registry, namespace: &str) -> Tested {
+    let maps = format!("api/v1/namespaces/{namespace}/configmaps");
+    let collections = [&maps, "api/v1/namespaces"];
+    let members = stage.fleet.named_members();
+    until_equal(&registry.oracle().expects_all(members, &collections)).await?;
+    Ok(())
 }
 
 /// An index whose documents are changed behind the operator's back.
@@ -66,13 +56,9 @@ impl<'s> Tampered<'s> {
     /// Tombstones are dropped at once, so that any version can be written.
     async fn new(opensearch: &'s OpenSearch, registry: &Registry, cluster: &str) -> Self {
         let index = format!("{}-{cluster}.g1", registry.prefix);
-        opensearch
-            .put(
-                &format!("{index}/_settings"),
-                &json!({ "index.gc_deletes": "0s" }),
-            )
-            .await
-            .unwrap();
+        let path = format!("{index}/_settings");
+        let body = json!({ "index.gc_deletes": "0s" });
+        opensearch.put(&path, &body).await.unwrap();
         Self { opensearch, index }
     }
 
@@ -100,7 +86,7 @@ impl<'s> Tampered<'s> {
             self.index,
             path_of(object)
         );
-        eventually("the document is accepted", DEADLINE, || async {
+        until("the document is accepted", || async {
             let answer = self
                 .opensearch
                 .send(Method::PUT, &path, Some(document))
@@ -152,12 +138,7 @@ fn row<'t>(table: &'t str, cluster: &str, kind: &str) -> Vec<&'t str> {
 
 async fn tamper(stage: &Stage, registry: &Registry, objects: &Objects, namespace: &str) {
     let tampered = Tampered::new(&stage.opensearch, registry, "member1").await;
-    let map = async |name: &str| {
-        objects
-            .get(&config_map_path(namespace, name))
-            .await
-            .unwrap()
-    };
+    let map = async |name: &str| objects.get_config_map(namespace, name).await.unwrap();
     let (missing, old, fine) = (map("missing").await, map("old").await, map("fine").await);
     tampered.delete(&missing).await;
     let document = tampered.source(&old).await;
@@ -169,10 +150,10 @@ async fn tamper(stage: &Stage, registry: &Registry, objects: &Objects, namespace
 }
 
 #[tokio::test]
-async fn drift_is_found_reported_and_repaired() {
-    let stage = Stage::enter().await.unwrap();
-    let (registry, namespace) = create_objects(&stage, "drift").await;
-    let clean = stage.operator.run_command(&["verify"]).await.unwrap();
+async fn drift_is_found_reported_and_repaired() -> Tested {
+    let stage = Stage::enter().await?;
+    let (registry, namespace) = create_objects(&stage, "drift").await?;
+    let clean = stage.operator.run_command("verify").await?;
     eprintln!("{}{}", clean.out, clean.err);
     assert_eq!(clean.code, 0, "{clean:?}");
     assert_eq!(
@@ -181,13 +162,12 @@ async fn drift_is_found_reported_and_repaired() {
     );
     assert!(clean.out.contains(&namespace), "{}", clean.out);
 
-    let objects = stage.member(1).unwrap();
+    let objects = stage.member(1)?;
     tamper(&stage, &registry, &objects, &namespace).await;
     let found = stage
         .operator
-        .run_command(&["verify", "--cluster", "member1"])
-        .await
-        .unwrap();
+        .run_command("verify --cluster member1")
+        .await?;
     eprintln!("{}{}", found.out, found.err);
     assert_eq!(found.code, 1, "{found:?}");
     assert_eq!(
@@ -195,7 +175,7 @@ async fn drift_is_found_reported_and_repaired() {
         ["3", "3", "1", "1", "1", "drift, being repaired"]
     );
     assert!(!found.out.contains("member2"), "{}", found.out);
-    until_everything_is_there(&stage, &registry, &namespace).await;
+    until_everything_is_there(&stage, &registry, &namespace).await?;
 
     let labels = "cluster=\"member1\",kind=\"v1/ConfigMap\"";
     for drift in ["missing", "differing", "surplus"] {
@@ -203,22 +183,19 @@ async fn drift_is_found_reported_and_repaired() {
         let count = stage
             .operator
             .metric("fleetdex_drift_documents_total", &labels)
-            .await
-            .unwrap();
+            .await?;
         assert!((count - 1.0).abs() < 0.5, "{drift}: {count}");
     }
     let status = registry
         .until_phase("member1", "Synced", "lastFoundTime")
-        .await
-        .unwrap();
+        .await?;
     assert_eq!(status["drift"]["documents"], 3, "{status}");
     assert!(status["lastAuditTime"].is_string(), "{status}");
     let other = registry
         .until_phase("member2", "Synced", "lastAuditTime")
-        .await
-        .unwrap();
+        .await?;
     assert!(other.get("drift").is_none(), "{other}");
-    let event = until_event(&stage, &registry, "DriftFound").await;
+    let event = until_event(&stage, &registry, "DriftFound").await?;
     assert_eq!(
         (&event["type"], &event["related"]["name"], &event["note"]),
         (
@@ -230,34 +207,29 @@ async fn drift_is_found_reported_and_repaired() {
         ),
         "{event}"
     );
-    registry.until_ready().await.unwrap();
+    registry.until_ready().await?;
 
-    let repaired = stage
-        .operator
-        .run_command(&["verify", "-o", "json"])
-        .await
-        .unwrap();
+    let repaired = stage.operator.run_command("verify -o json").await?;
     assert_eq!(repaired.code, 0, "{repaired:?}");
-    let report: Value = serde_json::from_str(&repaired.out).unwrap();
+    let report: Value = serde_json::from_str(&repaired.out)?;
     assert_eq!(
         (&report["result"], report["rows"].as_array().unwrap().len()),
         (&json!("OK"), 4),
         "{report}"
     );
     // An audit without findings reports nothing more.
-    until_event(&stage, &registry, "DriftFound").await;
-    registry.remove().await.unwrap();
+    until_event(&stage, &registry, "DriftFound").await?;
+    Ok(registry.remove().await?)
 }
 
 #[tokio::test]
-async fn units_that_cannot_be_verified_are_reported() {
-    let stage = Stage::enter().await.unwrap();
-    let (registry, namespace) = create_objects(&stage, "unverified").await;
+async fn units_that_cannot_be_verified_are_reported() -> Tested {
+    let stage = Stage::enter().await?;
+    let (registry, namespace) = create_objects(&stage, "unverified").await?;
     let unknown = stage
         .operator
-        .run_command(&["verify", "--cluster", "member1,nowhere"])
-        .await
-        .unwrap();
+        .run_command("verify --cluster member1,nowhere")
+        .await?;
     assert_eq!((unknown.code, unknown.out.as_str()), (2, ""));
     assert!(
         unknown.err.starts_with(
@@ -266,12 +238,11 @@ async fn units_that_cannot_be_verified_are_reported() {
         "{unknown:?}"
     );
 
-    stage.fleet.member(2).unwrap().kill();
+    stage.fleet.member(2).kill();
     registry
-        .until_phase("member2", "Failed", "stay as they were")
-        .await
-        .unwrap();
-    let partly = stage.operator.run_command(&["verify"]).await.unwrap();
+        .until_failed("member2", "stay as they were")
+        .await?;
+    let partly = stage.operator.run_command("verify").await?;
     eprintln!("{}{}", partly.out, partly.err);
     assert_eq!(partly.code, 2, "{partly:?}");
     assert_eq!(
@@ -287,20 +258,18 @@ async fn units_that_cannot_be_verified_are_reported() {
     );
     let alone = stage
         .operator
-        .run_command(&["verify", "--cluster=member1"])
-        .await
-        .unwrap();
+        .run_command("verify --cluster=member1")
+        .await?;
     assert_eq!(alone.code, 0, "{alone:?}");
 
-    stage.fleet.member(2).unwrap().restart().await.unwrap();
-    registry.until_ready().await.unwrap();
-    until_everything_is_there(&stage, &registry, &namespace).await;
-    eventually("all is verified again", DEADLINE, || async {
-        let all = stage.operator.run_command(&["verify"]).await?;
+    stage.fleet.member(2).restart().await?;
+    registry.until_ready().await?;
+    until_everything_is_there(&stage, &registry, &namespace).await?;
+    until("all is verified again", || async {
+        let all = stage.operator.run_command("verify").await?;
         anyhow::ensure!(all.code == 0, "{all:?}");
         Ok(())
     })
-    .await
-    .unwrap();
-    registry.remove().await.unwrap();
+    .await?;
+    Ok(registry.remove().await?)
 }

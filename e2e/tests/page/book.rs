@@ -10,10 +10,10 @@ use std::{
     process::Command,
 };
 
-use e2e::{fleet::target_folder, parts::Part};
+use e2e::{fleet::target_folder, parts::Part, test_result::Tested};
 
 #[test]
-fn the_book_is_built_and_its_links_lead_somewhere() {
+fn the_book_is_built_and_its_links_lead_somewhere() -> Tested {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let folder = target_folder().unwrap().join("book");
     let mut mdbook = Command::new(Part::MdBook.ensure().unwrap());
@@ -28,13 +28,14 @@ fn the_book_is_built_and_its_links_lead_somewhere() {
     assert!(built.status.success(), "{log}");
     assert!(!log.contains("WARN") && !log.contains("ERROR"), "{log}");
 
-    let pages = pages_below(&folder);
+    let pages = pages_below(&folder)?;
     assert!(pages.len() > 30, "{:?}", pages.keys());
     let wrong: Vec<String> = pages
         .iter()
         .flat_map(|(path, page)| broken_links(&pages, path, page))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
 }
 
 /// A page of the book.
@@ -43,14 +44,14 @@ struct Page {
     ids: BTreeSet<String>,
 }
 
-fn pages_below(folder: &Path) -> BTreeMap<PathBuf, Page> {
+fn pages_below(folder: &Path) -> Tested<BTreeMap<PathBuf, Page>> {
     let mut pages = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            pages.extend(pages_below(&path));
+            pages.extend(pages_below(&path)?);
         } else if path.extension() == Some(OsStr::new("html")) {
-            let text = fs::read_to_string(&path).unwrap();
+            let text = fs::read_to_string(&path)?;
             let values = |name| attributes(&text, name).map(str::to_owned);
             let page = Page {
                 links: values("href").chain(values("src")).collect(),
@@ -59,7 +60,7 @@ fn pages_below(folder: &Path) -> BTreeMap<PathBuf, Page> {
             pages.insert(path, page);
         }
     }
-    pages
+    Ok(pages)
 }
 
 /// The values of an attribute, which mdBook writes in double quotes.

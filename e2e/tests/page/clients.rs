@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use anyhow::{Result, ensure};
 use e2e::{
     demo::session::Ended, fleet::unique, http::client, kubelet::Kubelet, parts::Part,
-    poll::eventually, scenario::DEADLINE,
+    scenario::until, test_result::Tested,
 };
 use reqwest::{Method, StatusCode, header};
 use serde_json::{Value, json};
@@ -55,29 +55,25 @@ impl<'v> Context<'v> {
 }
 
 /// A pod that runs on a node with a kubelet, in one member, in a namespace of its own.
-async fn pod_with_logs(visit: &Visit, namespace: &str) -> Kubelet {
-    let server = visit.site().fleet.member(2).unwrap();
+async fn pod_with_logs(visit: &Visit, namespace: &str) -> Tested<Kubelet> {
+    let server = visit.site().fleet.member(2);
     let (member, kubelet) = (visit.member(2), Kubelet::start(server).unwrap());
     let node = format!("node-of-{namespace}");
     let node_path = format!("api/v1/nodes/{node}");
-    member
-        .apply(&node_path, &kubelet.node(&node))
-        .await
-        .unwrap();
+    member.apply(&node_path, &kubelet.node(&node)).await?;
     let status = format!("{node_path}/status");
-    member.merge(&status, &kubelet.node_status()).await.unwrap();
-    member.create_namespace(namespace).await.unwrap();
+    member.merge(&status, &kubelet.node_status()).await?;
+    member.create_namespace(namespace).await?;
     run_pod(visit, 2, namespace, "logged").await;
     let selector = ["--field-selector", "status.phase=Running", "-o", "name"];
     let arguments = [&["get", "pods", "-n", namespace][..], &selector].concat();
-    eventually("the index has the running pod", DEADLINE, || async {
+    until("the index has the running pod", || async {
         let found = visit.site().operator.run_command(&arguments).await?;
         ensure!(found.out.lines().count() == 1, "{found:?}");
         Ok(())
     })
-    .await
-    .unwrap();
-    kubelet
+    .await?;
+    Ok(kubelet)
 }
 
 /// Creates a pod in a member, on that node, and reports its container as a kubelet would.
@@ -99,30 +95,31 @@ async fn run_pod(visit: &Visit, number: usize, namespace: &str, name: &str) {
     member.merge(&status, &running).await.unwrap();
 }
 
-async fn remove(visit: &Visit, namespace: &str) {
+async fn remove(visit: &Visit, namespace: &str) -> Tested {
     let pods = format!("api/v1/namespaces/{namespace}/pods");
     for number in [1, 2] {
         let member = visit.member(number);
-        let found = member.get(&pods).await.unwrap();
+        let found = member.get(&pods).await?;
         for pod in found["items"].as_array().unwrap() {
             let name = pod["metadata"]["name"].as_str().unwrap();
-            member.delete(&format!("{pods}/{name}")).await.unwrap();
+            member.delete(&format!("{pods}/{name}")).await?;
         }
     }
     let member = visit.member(2);
     let deployment = format!("apis/apps/v1/namespaces/{namespace}/deployments/logged");
-    member.delete(&deployment).await.unwrap();
+    member.delete(&deployment).await?;
     let node = format!("api/v1/nodes/node-of-{namespace}");
-    member.delete(&node).await.unwrap();
+    member.delete(&node).await?;
     visit.until_found(&format!("ns:{namespace}"), 0).await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn kubectl_reads_changes_and_asks_for_rights() {
+async fn kubectl_reads_changes_and_asks_for_rights() -> Tested {
     let visit = Visit::begin().await;
     let context = Context::write(&visit).await;
     let namespace = unique("kubectl");
-    let kubelet = pod_with_logs(&visit, &namespace).await;
+    let kubelet = pod_with_logs(&visit, &namespace).await?;
     for (arguments, expected) in [
         ("version", "Server Version: v1."),
         ("api-resources", "deployments"),
@@ -181,18 +178,18 @@ async fn kubectl_reads_changes_and_asks_for_rights() {
     }
     drop(kubelet);
     // The stub of a kubelet does not confirm that the pod has ended.
-    remove(&visit, &namespace).await;
+    remove(&visit, &namespace).await
 }
 
 /// Source: <https://github.com/stern/stern>, `stern/target.go`, `watch.go`, `tail.go` and
 /// `stern.go`.
 #[tokio::test]
-async fn stern_shows_logs_of_pods_of_the_fleet() {
+async fn stern_shows_logs_of_pods_of_the_fleet() -> Tested {
     let visit = Visit::begin().await;
     let context = Context::write(&visit).await;
     let namespace = unique("stern");
-    let _kubelet = pod_with_logs(&visit, &namespace).await;
-    deployment_of_pods(&visit, &namespace).await;
+    let _kubelet = pod_with_logs(&visit, &namespace).await?;
+    deployment_of_pods(&visit, &namespace).await?;
     let program = Part::Stern.ensure().unwrap();
     let stern = async |arguments: &str| {
         let program = program.display();
@@ -224,7 +221,7 @@ async fn stern_shows_logs_of_pods_of_the_fleet() {
         lines = lines.display(),
     );
     let create = async {
-        eventually("it follows", DEADLINE, || async {
+        until("it follows", || async {
             let shown = std::fs::read_to_string(&lines)?;
             ensure!(shown.contains(&log), "{shown}");
             Ok(())
@@ -237,7 +234,7 @@ async fn stern_shows_logs_of_pods_of_the_fleet() {
     assert!(followed.output.contains("follow=true"), "{followed:?}");
 
     // It asks for logs by namespace and name, which pods of two clusters share now.
-    visit.member(1).create_namespace(&namespace).await.unwrap();
+    visit.member(1).create_namespace(&namespace).await?;
     run_pod(&visit, 1, &namespace, "logged").await;
     visit
         .until_found(&format!("ns:{namespace} name:logged kind:Pod"), 2)
@@ -251,11 +248,11 @@ async fn stern_shows_logs_of_pods_of_the_fleet() {
     );
     let other = stern(&format!("-n {namespace} pod/new --no-follow")).await;
     assert!(other.output.contains("/new/main"), "{other:?}");
-    remove(&visit, &namespace).await;
+    remove(&visit, &namespace).await
 }
 
 /// A Deployment whose selector finds the pods.
-async fn deployment_of_pods(visit: &Visit, namespace: &str) {
+async fn deployment_of_pods(visit: &Visit, namespace: &str) -> Tested {
     let labels = json!({ "app": "logged" });
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "logged" },
@@ -265,9 +262,10 @@ async fn deployment_of_pods(visit: &Visit, namespace: &str) {
         } },
     });
     let path = format!("apis/apps/v1/namespaces/{namespace}/deployments/logged");
-    visit.member(2).apply(&path, &deployment).await.unwrap();
+    visit.member(2).apply(&path, &deployment).await?;
     let search = format!("ns:{namespace} kind:Deployment");
     visit.until_found(&search, 1).await;
+    Ok(())
 }
 
 /// Sends requests to the fleet as a user of the control plane.
@@ -336,7 +334,7 @@ impl<'v> Requests<'v> {
 /// Source: <https://github.com/derailed/k9s>, `internal/client/client.go`, `internal/dao/table.go`
 /// and `internal/watch/factory.go`.
 #[tokio::test]
-async fn requests_of_k9s_are_answered() {
+async fn requests_of_k9s_are_answered() -> Tested {
     let visit = Visit::begin().await;
     let admin = Requests::of(&visit, None);
     let version = admin.json("/version", "application/json").await;
@@ -363,12 +361,12 @@ async fn requests_of_k9s_are_answered() {
         ("delete", "pods", "shop"),
     ] {
         let attributes = json!({ "verb": verb, "resource": resource, "namespace": namespace });
-        assert!(admin.may(&attributes).await.unwrap(), "{attributes}");
+        assert!(admin.may(&attributes).await?, "{attributes}");
     }
     let apps = json!({ "verb": "list", "group": "apps", "resource": "deployments" });
-    assert!(admin.may(&apps).await.unwrap());
+    assert!(admin.may(&apps).await?);
     let unregistered = json!({ "verb": "list", "resource": "nodes" });
-    assert!(!admin.may(&unregistered).await.unwrap());
+    assert!(!admin.may(&unregistered).await?);
     for path in [
         "/api/v1/pods",
         "/apis/apps/v1/namespaces/shop/deployments?labelSelector=app%3Dapi",
@@ -381,55 +379,50 @@ async fn requests_of_k9s_are_answered() {
         "/api/v1/pods?limit=500&resourceVersion=0",
         "/api/v1/pods?allowWatchBookmarks=true&timeoutSeconds=1&watch=true",
     ] {
-        let (status, body) = admin.send(Method::GET, path, &[], None).await.unwrap();
+        let (status, body) = admin.send(Method::GET, path, &[], None).await?;
         assert!(status.is_success() && !body.is_empty(), "{path}: {status}");
     }
+    Ok(())
 }
 
 #[tokio::test]
-async fn access_reviews_follow_the_rights_of_the_caller() {
+async fn access_reviews_follow_the_rights_of_the_caller() -> Tested {
     let visit = Visit::begin().await;
     let alice = Requests::of(&visit, Some("alice"));
     let attributes = |verb: &str, namespace: &str| json!({ "verb": verb, "resource": "pods", "namespace": namespace });
-    eventually("alice's rights", DEADLINE, || async {
+    until("alice's rights", || async {
         ensure!(alice.may(&attributes("list", "web")).await?);
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
     // A list of all namespaces shows what she may see.
-    assert!(alice.may(&attributes("list", "")).await.unwrap());
-    assert!(alice.may(&attributes("watch", "web")).await.unwrap());
+    assert!(alice.may(&attributes("list", "")).await?);
+    assert!(alice.may(&attributes("watch", "web")).await?);
     for (verb, namespace) in [("list", "shop"), ("delete", "web"), ("create", "web")] {
         assert!(
-            !alice.may(&attributes(verb, namespace)).await.unwrap(),
+            !alice.may(&attributes(verb, namespace)).await?,
             "{verb} {namespace}"
         );
     }
     let logs =
         json!({ "verb": "get", "resource": "pods", "subresource": "log", "namespace": "web" });
-    assert!(alice.may(&logs).await.unwrap());
+    assert!(alice.may(&logs).await?);
     let services = json!({ "verb": "list", "resource": "services", "namespace": "web" });
-    assert!(!alice.may(&services).await.unwrap());
+    assert!(!alice.may(&services).await?);
+    Ok(())
 }
 
 /// Source: <https://github.com/headlamp-k8s/headlamp>, `frontend/src/lib/k8s/api/`:
 /// `v1/clusterApi.ts`, `v2/useKubeObjectList.ts`, `v2/webSocket.ts`.
 #[tokio::test]
-async fn requests_of_headlamp_are_answered_except_for_watches_over_web_sockets() {
+async fn requests_of_headlamp_are_answered_except_for_watches_over_web_sockets() -> Tested {
     let visit = Visit::begin().await;
     let admin = Requests::of(&visit, None);
     let rules = json!({ "spec": { "namespace": "default" } });
     let path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
-    let (status, body) = admin
-        .send(Method::POST, path, &[], Some(rules))
-        .await
-        .unwrap();
+    let (status, body) = admin.send(Method::POST, path, &[], Some(rules)).await?;
     assert_eq!(status, StatusCode::CREATED, "{body}");
-    let (status, body) = admin
-        .send(Method::GET, "/healthz", &[], None)
-        .await
-        .unwrap();
+    let (status, body) = admin.send(Method::GET, "/healthz", &[], None).await?;
     assert_eq!((status, body.as_str()), (StatusCode::OK, "ok"));
     let pods = admin.json("/api/v1/pods", "*/*").await;
     assert_eq!(pods["kind"], "PodList");
@@ -441,9 +434,7 @@ async fn requests_of_headlamp_are_answered_except_for_watches_over_web_sockets()
         ("Sec-WebSocket-Version", "13"),
         ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
     ];
-    let (status, body) = admin
-        .send(Method::GET, &watch, &upgrade, None)
-        .await
-        .unwrap();
+    let (status, body) = admin.send(Method::GET, &watch, &upgrade, None).await?;
     assert_ne!(status, StatusCode::SWITCHING_PROTOCOLS, "{body}");
+    Ok(())
 }

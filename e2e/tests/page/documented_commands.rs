@@ -13,6 +13,7 @@ use e2e::{
         write_outputs,
     },
     operator::fleetdex_program,
+    test_result::Tested,
 };
 
 use super::site::Visit;
@@ -296,7 +297,7 @@ const TARGETS: &str = "make ";
 const ENDLESS: &str = "--watch";
 
 #[tokio::test]
-async fn documented_commands_print_what_the_documentation_shows() {
+async fn documented_commands_print_what_the_documentation_shows() -> Tested {
     let visit = Visit::begin_alone().await;
     visit.until_found("kind:pod", PODS).await;
     let session = &visit.site().session;
@@ -310,7 +311,7 @@ async fn documented_commands_print_what_the_documentation_shows() {
             .dir()
             .join("docs")
             .join(page.replace('/', "-"));
-        prepare(session, &folder).await;
+        prepare(session, &folder).await?;
         let mut outputs = Vec::new();
         for command in &commands {
             if let Some(index) = exception(command) {
@@ -346,6 +347,7 @@ async fn documented_commands_print_what_the_documentation_shows() {
         None,
         "an exception without a command"
     );
+    Ok(())
 }
 
 /// Every page with commands.
@@ -369,8 +371,8 @@ fn exception(command: &DocumentedCommand) -> Option<usize> {
 }
 
 /// A folder with the files that pages name, and a kubeconfig that they may change.
-async fn prepare(session: &Session, folder: &Path) {
-    fs::create_dir_all(folder.join("bin")).unwrap();
+async fn prepare(session: &Session, folder: &Path) -> Tested {
+    fs::create_dir_all(folder.join("bin"))?;
     let plugin = folder.join("bin/kubectl-fleetdex");
     if !plugin.exists() {
         symlink(fleetdex_program().unwrap(), plugin).unwrap();
@@ -388,20 +390,20 @@ async fn prepare(session: &Session, folder: &Path) {
     ] {
         let page = fs::read_to_string(
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/bring-your-scripts.md"),
-        )
-        .unwrap();
+        )?;
         let mut blocks = page.split("```yaml\n").skip(1);
         let block = blocks
             .clone()
             .filter(|block| block.contains(kind))
             .nth(number);
         let block = block.or_else(|| blocks.next()).unwrap();
-        fs::write(folder.join(name), block.split("```").next().unwrap()).unwrap();
+        fs::write(folder.join(name), block.split("```").next().unwrap())?;
     }
-    fs::write(folder.join("deployment.yaml"), DEPLOYMENT).unwrap();
+    fs::write(folder.join("deployment.yaml"), DEPLOYMENT)?;
     let line = "kubectl --context member1 get pod checkout-0 -n shop -o yaml > pod.yaml";
-    let made = session.run(line, folder, &[], DEADLINE).await.unwrap();
+    let made = session.run(line, folder, &[], DEADLINE).await?;
     assert!(made.success, "{made:?}");
+    Ok(())
 }
 
 async fn run_in(session: &Session, command: &DocumentedCommand, folder: &Path) -> Ended {

@@ -15,6 +15,7 @@ use axum::{
 use e2e::{
     browser::{Browser, BrowserOptions, ColorScheme, keys},
     fleet::certificates::Authority,
+    test_result::{Tested, assert_contains},
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use serde_json::json;
@@ -47,73 +48,75 @@ async fn serve(site: Router) -> String {
     origin
 }
 
-async fn browser_at(url: &str) -> Browser {
-    let browser = Browser::open(BrowserOptions::default()).await.unwrap();
-    browser.goto(url).await.unwrap();
-    browser
+async fn browser_at(url: &str) -> Tested<Browser> {
+    let browser = Browser::open(BrowserOptions::default()).await?;
+    browser.goto(url).await?;
+    Ok(browser)
 }
 
 #[tokio::test]
-async fn an_image_without_a_text_is_an_accessibility_violation() {
-    let browser = browser_at(&serve(site("<img src=/x.png>")).await).await;
-    let violations = browser.accessibility_violations().await.unwrap();
+async fn an_image_without_a_text_is_an_accessibility_violation() -> Tested {
+    let browser = browser_at(&serve(site("<img src=/x.png>")).await).await?;
+    let violations = browser.accessibility_violations().await?;
     let rules: Vec<&str> = violations.iter().map(|found| found.rule.as_str()).collect();
     assert_eq!(rules, ["image-alt"]);
     let shown = violations[0].to_string();
-    assert!(
-        shown.contains("alternative text") && shown.contains("<img src=\"/x.png\">"),
-        "{shown}"
-    );
+    assert_contains(&shown, "alternative text");
+    assert_contains(&shown, "<img src=\"/x.png\">");
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_small_target_is_an_accessibility_violation_also_without_scripts() {
+async fn a_small_target_is_an_accessibility_violation_also_without_scripts() -> Tested {
     let body = "<p><input type=checkbox aria-label=one><input type=checkbox aria-label=two></p><p id=out></p>\
                 <script type=module src=/script.js></script>";
     let options = BrowserOptions {
         javascript: false,
         ..BrowserOptions::default()
     };
-    let browser = Browser::open(options).await.unwrap();
-    browser.goto(&serve(site(body)).await).await.unwrap();
-    let violations = browser.accessibility_violations().await.unwrap();
+    let browser = Browser::open(options).await?;
+    browser.goto(&serve(site(body)).await).await?;
+    let violations = browser.accessibility_violations().await?;
     let rules: Vec<&str> = violations.iter().map(|found| found.rule.as_str()).collect();
     assert_eq!(rules, ["target-size"]);
-    browser.reload().await.unwrap();
-    assert_eq!(browser.texts("#out").await.unwrap(), [""]);
+    browser.reload().await?;
+    assert_eq!(browser.texts("#out").await?, [""]);
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_page_without_faults_has_no_violations_and_an_empty_console() {
+async fn a_page_without_faults_has_no_violations_and_an_empty_console() -> Tested {
     let body = "<p id=out>plain</p><script type=module src=/script.js></script>";
-    let browser = browser_at(&serve(site(body)).await).await;
-    browser.wait_for_text("#out", "scripted").await.unwrap();
-    browser.wait_until_gone("p", "plain").await.unwrap();
-    assert_eq!(browser.accessibility_violations().await.unwrap(), []);
-    assert_eq!(browser.console().await.unwrap(), []);
-    assert_eq!(browser.title().await.unwrap(), "A page");
+    let browser = browser_at(&serve(site(body)).await).await?;
+    browser.wait_for_text("#out", "scripted").await?;
+    browser.wait_until_gone("p", "plain").await?;
+    assert_eq!(browser.accessibility_violations().await?, []);
+    assert_eq!(browser.console().await?, []);
+    assert_eq!(browser.title().await?, "A page");
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_violated_content_security_policy_is_on_the_console() {
-    let browser = browser_at(&serve(site("<script>window.x = 1;</script>")).await).await;
-    let console = browser.console().await.unwrap();
+async fn a_violated_content_security_policy_is_on_the_console() -> Tested {
+    let browser = browser_at(&serve(site("<script>window.x = 1;</script>")).await).await?;
+    let console = browser.console().await?;
     assert_eq!(console.len(), 1, "{console:?}");
     assert_eq!(
         (console[0].level.as_str(), console[0].source.as_str()),
         ("SEVERE", "security")
     );
     assert!(console[0].text.contains("script-src 'self'"), "{console:?}");
-    browser.forget().await.unwrap();
-    assert_eq!(browser.console().await.unwrap(), []);
+    browser.forget().await?;
+    assert_eq!(browser.console().await?, []);
+    Ok(())
 }
 
 #[tokio::test]
-async fn every_request_is_listed_with_its_origin_and_bytes() {
+async fn every_request_is_listed_with_its_origin_and_bytes() -> Tested {
     let body = "<p id=out></p><script src=/script.js></script><img alt='' src=http://elsewhere.example/x.png>";
     let origin = serve(site(body)).await;
-    let browser = browser_at(&origin).await;
-    let mut requests = browser.requests().await.unwrap();
+    let browser = browser_at(&origin).await?;
+    let mut requests = browser.requests().await?;
     requests.retain(|request| !request.url.ends_with("/favicon.ico"));
     let urls: Vec<&str> = requests
         .iter()
@@ -136,16 +139,17 @@ async fn every_request_is_listed_with_its_origin_and_bytes() {
         "{} bytes of a script of {sent}",
         requests[1].bytes
     );
+    Ok(())
 }
 
 #[tokio::test]
-async fn no_request_leaves_the_machine() {
+async fn no_request_leaves_the_machine() -> Tested {
     let site = Router::new().route(
         "/",
         get(|| async { Html("<!doctype html><img src=http://elsewhere.example/x.png>") }),
     );
-    let browser = browser_at(&serve(site).await).await;
-    let requests = browser.requests().await.unwrap();
+    let browser = browser_at(&serve(site).await).await?;
+    let requests = browser.requests().await?;
     let elsewhere = requests
         .iter()
         .find(|request| request.url.starts_with("http://elsewhere"))
@@ -155,10 +159,11 @@ async fn no_request_leaves_the_machine() {
         elsewhere.failure.as_deref(),
         Some("net::ERR_NAME_NOT_RESOLVED")
     );
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_page_is_shown_360_pixels_wide_and_dark() {
+async fn a_page_is_shown_360_pixels_wide_and_dark() -> Tested {
     let body = "<table><tr><td>a<td>name<td>that<td>averylongnamewithoutanyspaceinitandwithoutahyphen</table>";
     let options = BrowserOptions {
         width: 360,
@@ -166,25 +171,26 @@ async fn a_page_is_shown_360_pixels_wide_and_dark() {
         color_scheme: ColorScheme::Dark,
         ..BrowserOptions::default()
     };
-    let browser = Browser::open(options).await.unwrap();
-    browser.goto(&serve(site(body)).await).await.unwrap();
+    let browser = Browser::open(options).await?;
+    browser.goto(&serve(site(body)).await).await?;
     let script =
         "return [innerWidth, innerHeight, matchMedia('(prefers-color-scheme: dark)').matches];";
-    let seen: (u32, u32, bool) = browser.evaluate(script, &json!([])).await.unwrap();
+    let seen: (u32, u32, bool) = browser.evaluate(script, &json!([])).await?;
     assert_eq!(seen, (360, 740, true));
-    assert!(browser.overflow().await.unwrap() > 0);
-    browser.resize(1280, 800).await.unwrap();
-    assert_eq!(browser.overflow().await.unwrap(), 0);
+    assert!(browser.overflow().await? > 0);
+    browser.resize(1280, 800).await?;
+    assert_eq!(browser.overflow().await?, 0);
 
     let file = std::env::temp_dir().join(format!("fleetdex-page-{}.png", std::process::id()));
-    browser.screenshot(&file).await.unwrap();
+    browser.screenshot(&file).await?;
     let picture = std::fs::read(&file).unwrap();
-    std::fs::remove_file(&file).unwrap();
+    std::fs::remove_file(&file)?;
     assert!(picture.starts_with(b"\x89PNG"));
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_form_is_filled_in_and_sent_with_the_keyboard_alone() {
+async fn a_form_is_filled_in_and_sent_with_the_keyboard_alone() -> Tested {
     let form =
         "<form action=/found><label>Search <input id=q name=q></label> <button>Go</button></form>";
     let found = |RawQuery(query): RawQuery| async move {
@@ -194,28 +200,26 @@ async fn a_form_is_filled_in_and_sent_with_the_keyboard_alone() {
         ))
     };
     let site = site(form).route("/found", get(found));
-    let browser = browser_at(&serve(site).await).await;
-    assert_eq!(browser.focused().await.unwrap(), "<body>");
-    browser.press(keys::TAB).await.unwrap();
-    assert_eq!(
-        browser.focused().await.unwrap(),
-        "<input id=\"q\" name=\"q\">"
-    );
-    browser.type_text("webb").await.unwrap();
-    browser.press(keys::BACKSPACE).await.unwrap();
-    browser.press(keys::TAB).await.unwrap();
-    assert_eq!(browser.focused().await.unwrap(), "<button>");
-    browser.press_with(keys::SHIFT, keys::TAB).await.unwrap();
-    browser.press(keys::ENTER).await.unwrap();
-    browser.wait_for_url("/found?q=web").await.unwrap();
-    assert_eq!(browser.text("p").await.unwrap(), "q=web");
-    browser.back().await.unwrap();
-    browser.click_text("button", "Go").await.unwrap();
-    browser.wait_for_text("p", "q=").await.unwrap();
+    let browser = browser_at(&serve(site).await).await?;
+    assert_eq!(browser.focused().await?, "<body>");
+    browser.press(keys::TAB).await?;
+    assert_eq!(browser.focused().await?, "<input id=\"q\" name=\"q\">");
+    browser.type_text("webb").await?;
+    browser.press(keys::BACKSPACE).await?;
+    browser.press(keys::TAB).await?;
+    assert_eq!(browser.focused().await?, "<button>");
+    browser.press_with(keys::SHIFT, keys::TAB).await?;
+    browser.press(keys::ENTER).await?;
+    browser.wait_for_url("/found?q=web").await?;
+    assert_eq!(browser.text("p").await?, "q=web");
+    browser.back().await?;
+    browser.click_text("button", "Go").await?;
+    browser.wait_for_text("p", "q=").await?;
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_cookie_has_its_attributes_and_can_be_replaced_and_removed() {
+async fn a_cookie_has_its_attributes_and_can_be_replaced_and_removed() -> Tested {
     let echo = |headers: HeaderMap| async move {
         let sent = headers
             .get(header::COOKIE)
@@ -233,8 +237,8 @@ async fn a_cookie_has_its_attributes_and_can_be_replaced_and_removed() {
         .route("/", get(move || async move { (set, "") }))
         .route("/echo", get(echo));
     let origin = serve(site).await;
-    let browser = browser_at(&origin).await;
-    let cookies = browser.cookies().await.unwrap();
+    let browser = browser_at(&origin).await?;
+    let cookies = browser.cookies().await?;
     assert_eq!(cookies.len(), 1);
     let cookie = &cookies[0];
     assert_eq!(
@@ -249,30 +253,32 @@ async fn a_cookie_has_its_attributes_and_can_be_replaced_and_removed() {
     assert_eq!(cookie.same_site.as_deref(), Some("Strict"));
     assert_eq!(cookie.expiry, None);
 
-    browser.set_cookie(cookie, "expired").await.unwrap();
-    browser.goto(&format!("{origin}/echo")).await.unwrap();
-    assert_eq!(browser.text("p").await.unwrap(), "session=expired");
-    browser.delete_cookie("session").await.unwrap();
-    browser.reload().await.unwrap();
-    assert_eq!(browser.text("p").await.unwrap(), "none");
+    browser.set_cookie(cookie, "expired").await?;
+    browser.goto(&format!("{origin}/echo")).await?;
+    assert_eq!(browser.text("p").await?, "session=expired");
+    browser.delete_cookie("session").await?;
+    browser.reload().await?;
+    assert_eq!(browser.text("p").await?, "none");
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_certificate_of_an_unknown_authority_is_accepted_on_request_only() {
+async fn a_certificate_of_an_unknown_authority_is_accepted_on_request_only() -> Tested {
     let listener = TlsListener::bind().await;
     let url = format!("https://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, site("<p>over TLS</p>")).await });
-    let strict = Browser::open(BrowserOptions::default()).await.unwrap();
+    let strict = Browser::open(BrowserOptions::default()).await?;
     // It shows a page of its own about the certificate.
     let _ = strict.goto(&url).await;
-    assert_eq!(strict.title().await.unwrap(), "Privacy error");
+    assert_eq!(strict.title().await?, "Privacy error");
     let options = BrowserOptions {
         accept_any_certificate: true,
         ..BrowserOptions::default()
     };
-    let lenient = Browser::open(options).await.unwrap();
-    lenient.goto(&url).await.unwrap();
-    assert_eq!(lenient.text("p").await.unwrap(), "over TLS");
+    let lenient = Browser::open(options).await?;
+    lenient.goto(&url).await?;
+    assert_eq!(lenient.text("p").await?, "over TLS");
+    Ok(())
 }
 
 /// Accepts TLS connections with a certificate of an authority that no browser knows.

@@ -4,7 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use e2e::browser::{Browser, keys};
+use e2e::{
+    browser::{Browser, keys},
+    test_result::Tested,
+};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -47,71 +50,67 @@ async fn elements(browser: &Browser) -> Vec<String> {
 }
 
 /// The address of the focused link.
-async fn focused_link(browser: &Browser) -> String {
+async fn focused_link(browser: &Browser) -> Tested<String> {
     let script = "return document.activeElement.getAttribute('href') ?? '';";
-    browser.evaluate(script, &json!([])).await.unwrap()
+    Ok(browser.evaluate(script, &json!([])).await?)
 }
 
 #[tokio::test]
-async fn keys_move_through_a_search_open_an_object_and_lead_back() {
+async fn keys_move_through_a_search_open_an_object_and_lead_back() -> Tested {
     let visit = Visit::begin().await;
     let browser = visit.open("/").await;
-    browser.wait_for("#results tbody tr").await.unwrap();
-    browser.press('/').await.unwrap();
-    browser
-        .type_text("kind:Pod ns:shop checkout")
-        .await
-        .unwrap();
-    browser.press(keys::ENTER).await.unwrap();
-    browser.wait_for_text("h1", "2 objects").await.unwrap();
-    let links = objects(&browser).await;
+    browser.wait_for("#results tbody tr").await?;
+    browser.press('/').await?;
+    browser.type_text("kind:Pod ns:shop checkout").await?;
+    browser.press(keys::ENTER).await?;
+    browser.wait_for_text("h1", "2 objects").await?;
+    let links = objects(&browser).await?;
     for (key, expected) in [('j', 0), ('j', 1), ('j', 1), ('k', 0), ('k', 0)] {
-        browser.press(key).await.unwrap();
-        assert_eq!(focused_link(&browser).await, links[expected]);
+        browser.press(key).await?;
+        assert_eq!(focused_link(&browser).await?, links[expected]);
         assert!(focus(&browser).await.is_outlined);
     }
-    browser.press('j').await.unwrap();
-    browser.press(keys::ENTER).await.unwrap();
-    browser.wait_for_url(&links[1]).await.unwrap();
-    browser.wait_for("#facts").await.unwrap();
-    browser.press('b').await.unwrap();
-    browser.wait_for_text("h1", "2 objects").await.unwrap();
-    browser.press('f').await.unwrap();
-    browser.wait_for_url("/ui/fleet").await.unwrap();
-    browser.wait_for_text("h1", "The fleet").await.unwrap();
+    browser.press('j').await?;
+    browser.press(keys::ENTER).await?;
+    browser.wait_for_url(&links[1]).await?;
+    browser.wait_for("#facts").await?;
+    browser.press('b').await?;
+    browser.wait_for_text("h1", "2 objects").await?;
+    browser.press('f').await?;
+    browser.wait_for_url("/ui/fleet").await?;
+    browser.wait_for_text("h1", "The fleet").await?;
 
-    browser.press('?').await.unwrap();
+    browser.press('?').await?;
     browser
         .wait_for_text("#keys", "next and previous row")
-        .await
-        .unwrap();
-    browser.press(keys::ESCAPE).await.unwrap();
-    browser.wait_until_gone("#keys", "").await.unwrap();
+        .await?;
+    browser.press(keys::ESCAPE).await?;
+    browser.wait_until_gone("#keys", "").await?;
     // Letters in the search box are text, also after `/`.
-    browser.press('/').await.unwrap();
-    browser.type_text("fjk?").await.unwrap();
+    browser.press('/').await?;
+    browser.type_text("fjk?").await?;
     let value: String = browser
         .evaluate("return document.getElementById('q').value;", &json!([]))
-        .await
-        .unwrap();
+        .await?;
     assert_eq!(value, "fjk?");
-    browser.press(keys::ESCAPE).await.unwrap();
-    browser.press('j').await.unwrap();
-    assert!(focused_link(&browser).await.contains("cluster"));
+    browser.press(keys::ESCAPE).await?;
+    browser.press('j').await?;
+    assert!(focused_link(&browser).await?.contains("cluster"));
+    Ok(())
 }
 
 #[tokio::test]
-async fn the_tab_key_reaches_everything_and_the_focus_is_visible() {
+async fn the_tab_key_reaches_everything_and_the_focus_is_visible() -> Tested {
     let visit = Visit::begin().await;
     let browser = visit.open("/").await;
     for path in [search("kind:Pod ns:shop checkout"), POD.to_owned()] {
-        browser.goto(&visit.address(&path)).await.unwrap();
-        browser.wait_for("[data-row]").await.unwrap();
+        browser.goto(&visit.address(&path)).await?;
+        browser.wait_for("[data-row]").await?;
         let elements = elements(&browser).await;
         let mut reached = BTreeSet::new();
         // What is not among them may have the focus, too: the browser lets the keyboard scroll.
         for _ in 0..2 * elements.len() {
-            browser.press(keys::TAB).await.unwrap();
+            browser.press(keys::TAB).await?;
             let focus = focus(&browser).await;
             if let Ok(position) = usize::try_from(focus.position) {
                 assert!(focus.is_outlined, "{path}: {}", focus.html);
@@ -128,4 +127,5 @@ async fn the_tab_key_reaches_everything_and_the_focus_is_visible() {
             .collect();
         assert!(missed.is_empty(), "{path}: {missed:#?}");
     }
+    Ok(())
 }

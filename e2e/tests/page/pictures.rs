@@ -10,6 +10,7 @@ use e2e::{
         DARK_PICTURE, DIFFERENCES_PICTURE, FLEET_PICTURE, OBJECT_PICTURE, PHONE_PICTURE,
         SEARCH_PICTURE,
     },
+    test_result::Tested,
 };
 
 use crate::site::Visit;
@@ -18,10 +19,10 @@ use crate::site::Visit;
 const MAX_BYTES: u64 = 150_000;
 
 #[tokio::test]
-async fn pictures_of_the_views_are_written() {
+async fn pictures_of_the_views_are_written() -> Tested {
     let visit = Visit::begin().await;
     let folder = target_folder().unwrap().join("page");
-    fs::create_dir_all(&folder).unwrap();
+    fs::create_dir_all(&folder)?;
     let of_documentation = [
         SEARCH_PICTURE,
         OBJECT_PICTURE,
@@ -30,10 +31,7 @@ async fn pictures_of_the_views_are_written() {
         PHONE_PICTURE,
     ];
     for picture in of_documentation.into_iter().chain([DARK_PICTURE]) {
-        picture
-            .write(&visit.site().operator, &folder)
-            .await
-            .unwrap();
+        picture.write(&visit.site().operator, &folder).await?;
         let file = folder.join(format!("{}.png", picture.name));
         let bytes = fs::metadata(&file).unwrap().len();
         assert!(
@@ -43,12 +41,13 @@ async fn pictures_of_the_views_are_written() {
         );
     }
     if env::var_os("FLEETDEX_WRITE_IMAGES").is_none() {
-        return;
+        return Ok(());
     }
     let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/images");
-    fs::create_dir_all(&images).unwrap();
+    fs::create_dir_all(&images)?;
     for picture in of_documentation {
         let name = format!("{}.png", picture.name);
         fs::copy(folder.join(&name), images.join(&name)).unwrap();
     }
+    Ok(())
 }

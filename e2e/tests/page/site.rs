@@ -12,8 +12,8 @@ use e2e::{
     fleet::{Fleet, OpenSearchKind, Options, idle},
     objects::Objects,
     operator::{API_PORT, Operator, OperatorOptions},
-    poll::eventually,
-    scenario::{self, DEADLINE},
+    scenario::{self, DEADLINE, until},
+    test_result::Tested,
 };
 use reqwest::Url;
 use serde_json::{Value, json};
@@ -136,7 +136,7 @@ impl Visit {
 
     /// Objects of a member.
     pub fn member(&self, number: usize) -> Objects {
-        Objects::of(self.site().fleet.member(number).unwrap()).unwrap()
+        Objects::of(self.site().fleet.member(number)).unwrap()
     }
 
     /// Objects of the control plane.
@@ -147,7 +147,7 @@ impl Visit {
     /// Waits until a search, asked on the command line, finds a number of objects.
     pub async fn until_found(&self, search: &str, count: usize) {
         let arguments = ["search", search, "-o", "name", "--all"];
-        eventually(search, DEADLINE, || async {
+        until(search, || async {
             let result = self.site().operator.run_command(&arguments).await?;
             ensure!(result.out.lines().count() == count, "{result:?}");
             Ok(())
@@ -159,21 +159,14 @@ impl Visit {
 
 impl Site {
     async fn start() -> Result<Self> {
-        let fleet = Fleet::start(Options {
-            members: 3,
-            opensearch: OpenSearchKind::Plain,
-            ..Options::default()
-        })
-        .await?;
+        let fleet = Fleet::start(Options::of(3, OpenSearchKind::Plain)).await?;
         setup::register(&fleet).await?;
         setup::create_workloads(&fleet).await?;
         let service = format!("--api-service={}/fleetdex", setup::NAMESPACE);
         let port = format!("--api-service-port={API_PORT}");
         let operator = Operator::start(OperatorOptions {
-            kubeconfig: fleet.control_plane().kubeconfig(),
-            dir: fleet.dir().to_owned(),
             arguments: [scenario::flags(), vec![service, port]].concat(),
-            ..OperatorOptions::default()
+            ..OperatorOptions::of(&fleet)
         })?;
         operator.wait_ready(DEADLINE).await?;
         let session = Session::write(&fleet, &operator)?;
@@ -197,7 +190,7 @@ impl Site {
         let kubectl = self.fleet.control_plane().kubectl()?;
         kubectl.apply_server_side(&with_events).await?;
         let hub = Objects::of(self.fleet.control_plane())?;
-        eventually("the registry is in sync", DEADLINE, || async {
+        until("the registry is in sync", || async {
             let path = "apis/search.karmada.io/v1alpha1/resourceregistries/demo";
             let registry = hub.get(path).await?;
             let conditions = registry["status"]["conditions"].as_array();
@@ -231,14 +224,14 @@ pub fn search(text: &str) -> String {
 }
 
 /// The addresses of the objects in a table of results, in its order.
-pub async fn objects(browser: &Browser) -> Vec<String> {
+pub async fn objects(browser: &Browser) -> Tested<Vec<String>> {
     let script = "return [...document.querySelectorAll('#results th a')].map(link => link.getAttribute('href'));";
-    browser.evaluate(script, &json!([])).await.unwrap()
+    Ok(browser.evaluate(script, &json!([])).await?)
 }
 
 /// The titles of the columns of the results.
-pub async fn columns(browser: &Browser) -> Vec<String> {
-    browser.texts("#results thead th").await.unwrap()
+pub async fn columns(browser: &Browser) -> Tested<Vec<String>> {
+    Ok(browser.texts("#results thead th").await?)
 }
 
 /// The content of an element, also of one that is folded.
@@ -248,23 +241,23 @@ pub async fn content(browser: &Browser, selector: &str) -> String {
 }
 
 /// The HTML of the whole page.
-pub async fn source(browser: &Browser) -> String {
+pub async fn source(browser: &Browser) -> Tested<String> {
     let script = "return document.documentElement.outerHTML;";
-    browser.evaluate(script, &json!([])).await.unwrap()
+    Ok(browser.evaluate(script, &json!([])).await?)
 }
 
 /// Marks the page, so that [`is_marked`] tells whether it was loaded again as a whole.
-pub async fn mark(browser: &Browser) {
+pub async fn mark(browser: &Browser) -> Tested {
     let () = browser
         .evaluate("window.marked = true;", &json!([]))
-        .await
-        .unwrap();
+        .await?;
+    Ok(())
 }
 
 /// Whether the page is the one that was [marked](mark).
-pub async fn is_marked(browser: &Browser) -> bool {
+pub async fn is_marked(browser: &Browser) -> Tested<bool> {
     let script = "return window.marked === true;";
-    browser.evaluate(script, &json!([])).await.unwrap()
+    Ok(browser.evaluate(script, &json!([])).await?)
 }
 
 /// A pod of one container, which no kubelet runs.

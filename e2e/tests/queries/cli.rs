@@ -11,8 +11,8 @@ use e2e::{
     kubectl::Kubectl,
     local::{Local, kubeconfig},
     objects::Objects,
-    poll::eventually,
-    scenario::DEADLINE,
+    scenario::{DEADLINE, until},
+    test_result::{Tested, assert_contains},
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -27,15 +27,11 @@ struct Fixture {
 
 impl Fixture {
     async fn start() -> Self {
-        let fleet = Fleet::start(Options {
-            members: 2,
-            opensearch: OpenSearchKind::None,
-            ..Options::default()
-        })
-        .await
-        .unwrap();
+        let fleet = Fleet::start(Options::of(2, OpenSearchKind::None))
+            .await
+            .unwrap();
         for (number, names) in [(1, ["web-10", "web-9", "api"].as_slice()), (2, &["web-10"])] {
-            let member = Objects::of(fleet.member(number).unwrap()).unwrap();
+            let member = Objects::of(fleet.member(number)).unwrap();
             member.create_namespace("web").await.unwrap();
             for name in names {
                 member
@@ -56,7 +52,7 @@ impl Fixture {
         let local = Local::start(&folder, &path, &contexts).unwrap();
         local
             .until(
-                &["pods", "-A", "-o", "name"],
+                "pods -A -o name",
                 &[
                     "east/pod/web-10",
                     "east/pod/web-9",
@@ -70,7 +66,7 @@ impl Fixture {
     }
 
     fn kubectl(&self) -> Kubectl {
-        self.fleet.member(1).unwrap().kubectl().unwrap()
+        self.fleet.member(1).kubectl().unwrap()
     }
 }
 
@@ -90,55 +86,45 @@ fn pod(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_cli_has_the_output_and_exit_codes_of_kubectl() {
+async fn the_cli_has_the_output_and_exit_codes_of_kubectl() -> Tested {
     let fixture = Fixture::start().await;
-    outputs_equal_those_of_kubectl(&fixture).await;
-    lists_are_sorted_by_the_index_and_select_clusters(&fixture.local).await;
-    exit_codes_say_how_commands_ended(&fixture.local).await;
-    counts_add_up(&fixture.local).await;
-    kubectl_uses_the_context_of_the_fleet(&fixture).await;
-    a_watch_prints_every_change(&fixture).await;
-    pipes_may_be_closed(&fixture.local).await;
-    without_a_server_errors_say_what_to_do(&fixture).await;
+    outputs_equal_those_of_kubectl(&fixture).await?;
+    lists_are_sorted_by_the_index_and_select_clusters(&fixture.local).await?;
+    exit_codes_say_how_commands_ended(&fixture.local).await?;
+    counts_add_up(&fixture.local).await?;
+    kubectl_uses_the_context_of_the_fleet(&fixture).await?;
+    a_watch_prints_every_change(&fixture).await?;
+    pipes_may_be_closed(&fixture.local).await?;
+    without_a_server_errors_say_what_to_do(&fixture).await
 }
 
 /// Objects of the index lack managed fields, which kubectl does not print either, and have an
 /// annotation with their cluster.
-async fn outputs_equal_those_of_kubectl(fixture: &Fixture) {
+async fn outputs_equal_those_of_kubectl(fixture: &Fixture) -> Tested {
     for output in ["json", "yaml"] {
         let theirs = fixture
             .kubectl()
-            .output(&["get", "pods", "-n", "web", "-o", output])
-            .await
-            .unwrap();
-        let arguments = [
-            "get",
-            "pods",
-            "-n",
-            "web",
-            "--cluster",
-            "east",
-            "-o",
-            output,
-        ];
-        let ours = fixture.local.run_command(&arguments).await.unwrap();
+            .output(&format!("get pods -n web -o {output}"))
+            .await?;
+        let arguments = format!("get pods -n web --cluster east -o {output}");
+        let ours = fixture.local.run_command(&arguments).await?;
         match output {
             "json" => assert_eq!(
-                unmarked(serde_json::from_str(&ours.out).unwrap()),
-                serde_json::from_str::<Value>(&theirs.stdout).unwrap()
+                unmarked(serde_json::from_str(&ours.out)?),
+                serde_json::from_str::<Value>(&theirs.stdout)?
             ),
             _ => assert_eq!(ours.out.lines().next(), theirs.stdout.lines().next()),
         }
     }
     let foreign = fixture
         .local
-        .run_command(&["get", "pods", "-o", "jsonpath={.items}"])
-        .await
-        .unwrap();
+        .run_command("get pods -o jsonpath={.items}")
+        .await?;
     assert!(
         foreign.code == 2 && foreign.err.contains("fleetdex kubeconfig"),
         "{foreign:?}"
     );
+    Ok(())
 }
 
 fn unmarked(mut list: Value) -> Value {
@@ -149,19 +135,10 @@ fn unmarked(mut list: Value) -> Value {
     list
 }
 
-async fn lists_are_sorted_by_the_index_and_select_clusters(local: &Local) {
+async fn lists_are_sorted_by_the_index_and_select_clusters(local: &Local) -> Tested {
     let result = local
-        .run_command(&[
-            "get",
-            "pods",
-            "-A",
-            "--order-by",
-            "metadata.name",
-            "-l",
-            "app",
-        ])
-        .await
-        .unwrap();
+        .run_command("get pods -A --order-by metadata.name -l app")
+        .await?;
     let rows: Vec<Vec<&str>> = result
         .out
         .lines()
@@ -179,23 +156,15 @@ async fn lists_are_sorted_by_the_index_and_select_clusters(local: &Local) {
     assert_eq!(rows[0], headers, "{}", result.out);
     let names: Vec<&str> = rows[1..].iter().map(|row| row[2]).collect();
     assert_eq!(names, ["api", "web-10", "web-10", "web-9"]);
-    let several = local
-        .get(&["pods,namespaces", "-A", "--cluster", "west"])
-        .await
-        .unwrap();
-    assert!(
-        several.contains("pod/web-10")
-            && several.contains("\n\nCLUSTER")
-            && several.contains("namespace/web"),
-        "{several}"
-    );
+    let several = local.get("pods,namespaces -A --cluster west").await?;
+    assert_contains(&several, "pod/web-10");
+    assert_contains(&several, "\n\nCLUSTER");
+    assert_contains(&several, "namespace/web");
+    Ok(())
 }
 
-async fn exit_codes_say_how_commands_ended(local: &Local) {
-    let gone = local
-        .run_command(&["get", "pod/gone", "-n", "web"])
-        .await
-        .unwrap();
+async fn exit_codes_say_how_commands_ended(local: &Local) -> Tested {
+    let gone = local.run_command("get pod/gone -n web").await?;
     assert_eq!(
         (gone.code, gone.out.as_str(), gone.err.as_str()),
         (
@@ -204,7 +173,7 @@ async fn exit_codes_say_how_commands_ended(local: &Local) {
             "Error from server (NotFound): pods \"gone\" not found\n"
         )
     );
-    let none = local.run_command(&["get", "pods"]).await.unwrap();
+    let none = local.run_command("get pods").await?;
     assert_eq!(
         (none.code, none.out.as_str(), none.err.as_str()),
         (0, "", "No resources found in default namespace.\n")
@@ -213,19 +182,19 @@ async fn exit_codes_say_how_commands_ended(local: &Local) {
         ["get", "widgets"].as_slice(),
         &["get", "pods", "-l", "a in (b"],
     ] {
-        let result = local.run_command(wrong).await.unwrap();
+        let result = local.run_command(wrong).await?;
         assert!(
             result.code == 1 && result.out.is_empty() && !result.err.is_empty(),
             "{wrong:?}: {result:?}"
         );
     }
+    Ok(())
 }
 
-async fn counts_add_up(local: &Local) {
+async fn counts_add_up(local: &Local) -> Tested {
     let result = local
-        .run_command(&["count", "pods", "--by", "cluster,label:app"])
-        .await
-        .unwrap();
+        .run_command("count pods --by cluster,label:app")
+        .await?;
     assert_eq!(
         result.out,
         "CLUSTER   APP   COUNT\neast      web   2\neast      api   1\nwest      web   1\n",
@@ -233,17 +202,8 @@ async fn counts_add_up(local: &Local) {
         result.err
     );
     let top = local
-        .run_command(&[
-            "count",
-            "pods",
-            "--by",
-            "cluster",
-            "--top",
-            "1",
-            "--no-headers",
-        ])
-        .await
-        .unwrap();
+        .run_command("count pods --by cluster --top 1 --no-headers")
+        .await?;
     assert_eq!(
         (top.out.as_str(), top.err.as_str()),
         (
@@ -252,68 +212,49 @@ async fn counts_add_up(local: &Local) {
         )
     );
     let all = local
-        .run_command(&[
-            "count",
-            "pods",
-            "-n",
-            "web",
-            "-l",
-            "app=web",
-            "--no-headers",
-        ])
-        .await
-        .unwrap();
+        .run_command("count pods -n web -l app=web --no-headers")
+        .await?;
     assert_eq!(all.out, "3\n");
+    Ok(())
 }
 
 /// kubectl works over the fleet as over one cluster, with a context of `fleetdex kubeconfig`.
-async fn kubectl_uses_the_context_of_the_fleet(fixture: &Fixture) {
-    let east = Objects::of(fixture.fleet.member(1).unwrap()).unwrap();
-    let get_uid = [
-        "get",
-        "pod/api",
-        "-n",
-        "web",
-        "-o",
-        "jsonpath={.metadata.uid}",
-    ];
-    let uid = fixture.kubectl().run(&get_uid).await.unwrap();
+async fn kubectl_uses_the_context_of_the_fleet(fixture: &Fixture) -> Tested {
+    let east = Objects::of(fixture.fleet.member(1))?;
+    let get_uid = "get pod/api -n web -o jsonpath={.metadata.uid}";
+    let uid = fixture.kubectl().run(get_uid).await?;
     let event = json!({
         "apiVersion": "v1", "kind": "Event", "metadata": { "name": "api.1" }, "type": "Warning", "reason": "BackOff", "count": 3,
         "involvedObject": { "apiVersion": "v1", "kind": "Pod", "namespace": "web", "name": "api", "uid": uid },
         "source": { "component": "kubelet" }, "message": "back-off", "lastTimestamp": "2026-01-01T00:00:00Z",
     });
-    east.create("api/v1/namespaces/web/events", &event)
-        .await
-        .unwrap();
+    east.create("api/v1/namespaces/web/events", &event).await?;
     let path = fixture.fleet.dir().join("merged");
-    fs::write(&path, kubeconfig(&fixture.fleet).to_string()).unwrap();
+    fs::write(&path, kubeconfig(&fixture.fleet).to_string())?;
     for change in ["created", "modified"] {
         let output = fixture
             .local
-            .command(&["kubeconfig", "--merge"])
+            .command("kubeconfig --merge")
             .unwrap()
             .env("KUBECONFIG", &path)
             .output()
-            .await
-            .unwrap();
+            .await?;
         let printed = String::from_utf8_lossy(&output.stdout);
         let expected = format!("Context \"fleet\" {change} in {}.\n", path.display());
         assert_eq!(printed, expected, "{output:?}");
     }
-    let kubectl = Kubectl::new(&path).unwrap();
-    let current = kubectl.run(&["config", "current-context"]).await.unwrap();
+    let kubectl = Kubectl::new(&path)?;
+    let current = kubectl.run("config current-context").await?;
     assert_eq!(current, "east\n");
     let template = "jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}";
     let fleet = ["--context", "fleet", "-n", "web"];
     let names = kubectl
         .run(&[&fleet[..], &["get", "pods", "-o", template]].concat())
-        .await
-        .unwrap();
+        .await?;
     let mut names: Vec<&str> = names.lines().collect();
     names.sort_unstable();
     assert_eq!(names, ["api", "web-10", "web-10", "web-9"]);
-    eventually("kubectl describe prints the Event", DEADLINE, || async {
+    until("kubectl describe prints the Event", || async {
         let described = kubectl
             .run(&[&fleet[..], &["describe", "pod/api"]].concat())
             .await?;
@@ -323,22 +264,14 @@ async fn kubectl_uses_the_context_of_the_fleet(fixture: &Fixture) {
         );
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
+    Ok(())
 }
 
 /// A `ConfigMap` is added, modified and deleted in one of the clusters.
-async fn a_watch_prints_every_change(fixture: &Fixture) {
-    let arguments = [
-        "get",
-        "cm",
-        "-n",
-        "web",
-        "-w",
-        "--field-selector",
-        "metadata.name=watched",
-    ];
-    let mut command = fixture.local.command(&arguments).unwrap();
+async fn a_watch_prints_every_change(fixture: &Fixture) -> Tested {
+    let arguments = "get cm -n web -w --field-selector metadata.name=watched";
+    let mut command = fixture.local.command(arguments).unwrap();
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -346,32 +279,30 @@ async fn a_watch_prints_every_change(fixture: &Fixture) {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     // The watch begins where the list ended; an object that existed before it is in the list.
-    let west = Objects::of(fixture.fleet.member(2).unwrap()).unwrap();
+    let west = Objects::of(fixture.fleet.member(2))?;
     west.apply_config_map("web", "watched", &json!({ "a": "b" }))
-        .await
-        .unwrap();
+        .await?;
     let mut next = async || -> Result<Vec<String>> {
         let line = timeout(DEADLINE, lines.next_line())
             .await??
             .unwrap_or_default();
         Ok(line.split_whitespace().map(str::to_owned).collect())
     };
-    assert_eq!(next().await.unwrap(), ["CLUSTER", "NAME", "DATA", "AGE"]);
-    assert_eq!(next().await.unwrap()[..3], ["west", "watched", "1"]);
+    assert_eq!(next().await?, ["CLUSTER", "NAME", "DATA", "AGE"]);
+    assert_eq!(next().await?[..3], ["west", "watched", "1"]);
     west.apply_config_map("web", "watched", &json!({ "a": "b", "c": "d" }))
-        .await
-        .unwrap();
-    assert_eq!(next().await.unwrap()[..3], ["west", "watched", "2"]);
+        .await?;
+    assert_eq!(next().await?[..3], ["west", "watched", "2"]);
     west.delete("api/v1/namespaces/web/configmaps/watched")
-        .await
-        .unwrap();
-    assert_eq!(next().await.unwrap()[..3], ["west", "watched", "2"]);
-    child.kill().await.unwrap();
+        .await?;
+    assert_eq!(next().await?[..3], ["west", "watched", "2"]);
+    child.kill().await?;
+    Ok(())
 }
 
-async fn pipes_may_be_closed(local: &Local) {
+async fn pipes_may_be_closed(local: &Local) -> Tested {
     let mut child = local
-        .command(&["get", "pods", "-A", "-o", "json"])
+        .command("get pods -A -o json")
         .unwrap()
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -379,29 +310,22 @@ async fn pipes_may_be_closed(local: &Local) {
         .unwrap();
     drop(child.stdout.take());
     let output = timeout(Duration::from_secs(30), child.wait_with_output())
-        .await
-        .unwrap()
+        .await?
         .unwrap();
     assert!(
         output.status.success() && output.stderr.is_empty(),
         "{output:?}"
     );
+    Ok(())
 }
 
 /// A member has no `APIService` of Fleetdex; the error says so instead of quoting the API server.
-async fn without_a_server_errors_say_what_to_do(fixture: &Fixture) {
-    let kubeconfig = fixture
-        .fleet
-        .member(1)
-        .unwrap()
-        .kubeconfig()
-        .display()
-        .to_string();
+async fn without_a_server_errors_say_what_to_do(fixture: &Fixture) -> Tested {
+    let kubeconfig = fixture.fleet.member(1).kubeconfig().display().to_string();
     let absent = fixture
         .local
-        .run_command(&["get", "pods", "--kubeconfig", &kubeconfig])
-        .await
-        .unwrap();
+        .run_command(&format!("get pods --kubeconfig {kubeconfig}"))
+        .await?;
     assert!(
         absent.code == 1
             && absent.err.contains(
@@ -411,27 +335,19 @@ async fn without_a_server_errors_say_what_to_do(fixture: &Fixture) {
     );
     let unread = fixture
         .local
-        .run_command(&["get", "pods", "--kubeconfig", "/nowhere/config"])
-        .await
-        .unwrap();
+        .run_command("get pods --kubeconfig /nowhere/config")
+        .await?;
     assert!(
         unread.code == 1 && unread.err.contains("/nowhere/config"),
         "{unread:?}"
     );
     let both = fixture
         .local
-        .run_command(&[
-            "get",
-            "pods",
-            "--context",
-            "east",
-            "--server",
-            "http://127.0.0.1:1",
-        ])
-        .await
-        .unwrap();
+        .run_command("get pods --context east --server http://127.0.0.1:1")
+        .await?;
     assert!(
         both.code == 2 && both.err.contains("use one of the two"),
         "{both:?}"
     );
+    Ok(())
 }

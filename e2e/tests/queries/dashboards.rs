@@ -12,6 +12,7 @@ use e2e::{
     engine,
     fleet::{Fleet, OpenSearchKind, Options, unique_prefix},
     opensearch::OpenSearch,
+    test_result::Tested,
 };
 use fleetdex_core::{
     kinds,
@@ -23,7 +24,7 @@ use fleetdex_core::{
 use fleetdex_dashboards::{fields::built_in_fields, ndjson, saved_objects};
 use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_store::{
-    DocumentWriter as _, RevisionStore as _, VisibleResources,
+    CompleteResources, DocumentWriter as _, RevisionStore as _,
     bulk::{Verdict, Write},
     opensearch::{Engine, EngineOptions, mappings},
 };
@@ -125,7 +126,7 @@ async fn fill(engine: &Engine) -> Result<()> {
         let verdicts = engine.write(&writes).await?;
         let is_indexed = |verdict: &Verdict| matches!(verdict, Verdict::Indexed);
         ensure!(verdicts.iter().all(is_indexed), "{verdicts:?}");
-        engine.activate(&revision, &VisibleResources::All).await?;
+        engine.activate(&revision, &CompleteResources::All).await?;
     }
     Ok(())
 }
@@ -216,11 +217,7 @@ async fn check_fields(
 }
 
 async fn everything_is_found(kind: OpenSearchKind) -> Result<()> {
-    let fleet = Fleet::start(Options {
-        opensearch: kind,
-        ..Options::default()
-    })
-    .await?;
+    let fleet = Fleet::start(Options::of(0, kind)).await?;
     let server = fleet.opensearch()?;
     let prefix = unique_prefix("dashboards");
     let fields = built_in_fields();
@@ -278,8 +275,8 @@ async fn everything_is_found(kind: OpenSearchKind) -> Result<()> {
 }
 
 #[test]
-fn queries_are_translated_as_dashboards_does() {
-    let translated: BTreeMap<String, Value> = serde_json::from_str(QUERIES).unwrap();
+fn queries_are_translated_as_dashboards_does() -> Tested {
+    let translated: BTreeMap<String, Value> = serde_json::from_str(QUERIES)?;
     for (query, clause) in &translated {
         assert_eq!(dql_clause(query).unwrap(), *clause, "{query}");
     }
@@ -288,22 +285,24 @@ fn queries_are_translated_as_dashboards_does() {
         let Some(meta) = object.attributes.get("kibanaSavedObjectMeta") else {
             continue;
         };
-        let source: Value =
-            serde_json::from_str(meta["searchSourceJSON"].as_str().unwrap()).unwrap();
+        let source: Value = serde_json::from_str(meta["searchSourceJSON"].as_str().unwrap())?;
         let query = source["query"]["query"].as_str().unwrap();
         assert!(translated.contains_key(query), "{}: {query}", object.id);
     }
     for unsupported in ["a", "a: ", "a: (b or", "a: b c: d", "a: \"b c\""] {
         assert!(dql_clause(unsupported).is_err(), "{unsupported}");
     }
+    Ok(())
 }
 
 #[tokio::test]
-async fn saved_objects_find_what_was_put_there() {
-    everything_is_found(OpenSearchKind::Plain).await.unwrap();
+async fn saved_objects_find_what_was_put_there() -> Tested {
+    everything_is_found(OpenSearchKind::Plain).await?;
+    Ok(())
 }
 
 #[tokio::test]
-async fn saved_objects_find_what_was_put_there_in_opensearch_2() {
-    everything_is_found(OpenSearchKind::Secure).await.unwrap();
+async fn saved_objects_find_what_was_put_there_in_opensearch_2() -> Tested {
+    everything_is_found(OpenSearchKind::Secure).await?;
+    Ok(())
 }

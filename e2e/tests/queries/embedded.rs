@@ -7,16 +7,16 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, ensure};
 use e2e::{
     fleet::{Fleet, OpenSearchKind, Options},
-    objects::{Objects, config_map_path},
+    objects::Objects,
     operator::Operator,
-    poll::eventually,
-    scenario::{DEADLINE, prepare, start_operator},
+    scenario::{DEADLINE, prepare, start_operator, until},
+    test_result::Tested,
 };
 use serde_json::{Value, json};
 
 const REGISTRY: &str = "apis/search.karmada.io/v1alpha1/resourceregistries/embedded";
 
-async fn apply(hub: &Objects, kinds: &[&str]) {
+async fn apply(hub: &Objects, kinds: &[&str]) -> Tested {
     let selectors: Vec<Value> = kinds
         .iter()
         .map(|kind| json!({ "apiVersion": "v1", "kind": kind, "namespace": "web" }))
@@ -25,20 +25,21 @@ async fn apply(hub: &Objects, kinds: &[&str]) {
         "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "embedded" },
         "spec": { "resourceSelectors": selectors },
     });
-    hub.apply(REGISTRY, &registry).await.unwrap();
+    hub.apply(REGISTRY, &registry).await?;
+    Ok(())
 }
 
 /// Waits until `fleetdex get` returns exactly these objects, as `cluster/name`.
-async fn until_found(operator: &Operator, arguments: &[&str], expected: &[&str]) {
+async fn until_found(operator: &Operator, arguments: &[&str], expected: &[&str]) -> Tested {
     let what = format!("fleetdex get {} answers {expected:?}", arguments.join(" "));
-    eventually(&what, DEADLINE, || async {
+    until(&what, || async {
         let found = get(operator, arguments).await?;
         let expected: BTreeSet<String> = expected.iter().map(|name| (*name).to_owned()).collect();
         ensure!(found == expected, "{found:?}");
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
+    Ok(())
 }
 
 async fn get(operator: &Operator, arguments: &[&str]) -> Result<BTreeSet<String>> {
@@ -63,28 +64,17 @@ async fn get(operator: &Operator, arguments: &[&str]) -> Result<BTreeSet<String>
 }
 
 #[tokio::test]
-#[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn a_registry_without_a_backend_is_served_from_memory() {
-    let fleet = Fleet::start(Options {
-        members: 2,
-        opensearch: OpenSearchKind::None,
-        ..Options::default()
-    })
-    .await
-    .unwrap();
-    prepare(&fleet).await.unwrap();
-    let hub = Objects::of(fleet.control_plane()).unwrap();
-    let members = [
-        Objects::of(fleet.member(1).unwrap()).unwrap(),
-        Objects::of(fleet.member(2).unwrap()).unwrap(),
-    ];
+async fn a_registry_without_a_backend_is_served_from_memory() -> Tested {
+    let fleet = Fleet::start(Options::of(2, OpenSearchKind::None)).await?;
+    prepare(&fleet).await?;
+    let hub = Objects::of(fleet.control_plane())?;
+    let members = [Objects::of(fleet.member(1))?, Objects::of(fleet.member(2))?];
     for member in &members {
-        member.create_namespace("web").await.unwrap();
+        member.create_namespace("web").await?;
         for name in ["one", "two"] {
             member
                 .apply_config_map("web", name, &json!({ "a": "b" }))
-                .await
-                .unwrap();
+                .await?;
         }
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "key", "labels": { "app": "shop" } },
@@ -92,14 +82,13 @@ async fn a_registry_without_a_backend_is_served_from_memory() {
         });
         member
             .apply("api/v1/namespaces/web/secrets/key", &secret)
-            .await
-            .unwrap();
+            .await?;
     }
-    let operator = start_operator(&fleet, &[]).await.unwrap();
-    apply(&hub, &["ConfigMap", "Secret"]).await;
+    let operator = start_operator(&fleet, &[]).await?;
+    apply(&hub, &["ConfigMap", "Secret"]).await?;
 
     let all = ["member1/one", "member1/two", "member2/one", "member2/two"];
-    until_found(&operator, &["configmaps", "-A"], &all).await;
+    until_found(&operator, &["configmaps", "-A"], &all).await?;
     until_found(
         &operator,
         &[
@@ -112,19 +101,15 @@ async fn a_registry_without_a_backend_is_served_from_memory() {
         ],
         &["member1/key", "member2/key"],
     )
-    .await;
-    let secret = operator
-        .run_command(&["get", "secrets", "-A", "-o", "json"])
-        .await
-        .unwrap();
+    .await?;
+    let secret = operator.run_command("get secrets -A -o json").await?;
     assert!(
         secret.out.contains("password") && !secret.out.contains("bW9vbmxpZ2h0"),
         "{}",
         secret.out
     );
-    eventually(
+    until(
         "the registry is ready and says where its objects are",
-        DEADLINE,
         || async {
             let registry = hub.get(REGISTRY).await?;
             let conditions = registry["status"]["conditions"]
@@ -144,48 +129,41 @@ async fn a_registry_without_a_backend_is_served_from_memory() {
             Ok(())
         },
     )
-    .await
-    .unwrap();
+    .await?;
 
     members[0]
         .apply_config_map("web", "three", &json!({ "a": "b" }))
-        .await
-        .unwrap();
-    members[1]
-        .delete(&config_map_path("web", "two"))
-        .await
-        .unwrap();
+        .await?;
+    members[1].delete_config_map("web", "two").await?;
     let changed = ["member1/one", "member1/two", "member1/three", "member2/one"];
-    until_found(&operator, &["configmaps", "-A"], &changed).await;
+    until_found(&operator, &["configmaps", "-A"], &changed).await?;
 
-    apply(&hub, &["ConfigMap"]).await;
-    eventually("Secrets are not registered any more", DEADLINE, || async {
-        let result = operator.run_command(&["get", "secrets", "-A"]).await?;
+    apply(&hub, &["ConfigMap"]).await?;
+    until("Secrets are not registered any more", || async {
+        let result = operator.run_command("get secrets -A").await?;
         ensure!(
             result.code != 0 && result.err.contains("secrets"),
             "{result:?}"
         );
         Ok(())
     })
-    .await
-    .unwrap();
-    apply(&hub, &["ConfigMap", "Secret"]).await;
+    .await?;
+    apply(&hub, &["ConfigMap", "Secret"]).await?;
     until_found(
         &operator,
         &["secrets", "-A", "-l", "app=shop"],
         &["member1/key", "member2/key"],
     )
-    .await;
+    .await?;
 
-    operator.restart().unwrap();
-    operator.wait_ready(DEADLINE).await.unwrap();
-    until_found(&operator, &["configmaps", "-A"], &changed).await;
+    operator.restart_until_ready(DEADLINE).await?;
+    until_found(&operator, &["configmaps", "-A"], &changed).await?;
 
-    hub.delete(REGISTRY).await.unwrap();
-    eventually("the registry is deleted", DEADLINE, || async {
+    hub.delete(REGISTRY).await?;
+    until("the registry is deleted", || async {
         ensure!(hub.find(REGISTRY).await?.is_none(), "it is still there");
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
+    Ok(())
 }

@@ -8,9 +8,9 @@ use e2e::{
     engine,
     fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, unique, unique_prefix},
     oracle::revisions,
-    poll::eventually,
     query_api::{names_by_field, store_at},
-    scenario::{DEADLINE, Registry, Stage},
+    scenario::{Registry, Stage, until},
+    test_result::{Tested, assert_contains},
 };
 use fleetdex_store::opensearch::{Engine, EngineOptions, IndexSettings};
 use serde_json::json;
@@ -39,11 +39,7 @@ fn engine(server: &OpenSearchServer) -> Result<Engine> {
 }
 
 async fn any_path_selects_the_same(kind: OpenSearchKind) -> Result<()> {
-    let fleet = Fleet::start(Options {
-        opensearch: kind,
-        ..Options::default()
-    })
-    .await?;
+    let fleet = Fleet::start(Options::of(0, kind)).await?;
     let engine = engine(fleet.opensearch()?)?;
     engine.prepare().await?;
     let report = compare(&engine, SEED, SELECTORS, MAX_DEPTH).await?;
@@ -61,26 +57,24 @@ async fn any_path_selects_the_same(kind: OpenSearchKind) -> Result<()> {
 }
 
 #[tokio::test]
-async fn any_path_selects_the_same_in_every_engine() {
-    any_path_selects_the_same(OpenSearchKind::Plain)
-        .await
-        .unwrap();
+async fn any_path_selects_the_same_in_every_engine() -> Tested {
+    any_path_selects_the_same(OpenSearchKind::Plain).await?;
+    Ok(())
 }
 
 #[tokio::test]
-async fn any_path_selects_the_same_in_opensearch_2() {
-    any_path_selects_the_same(OpenSearchKind::Secure)
-        .await
-        .unwrap();
+async fn any_path_selects_the_same_in_opensearch_2() -> Tested {
+    any_path_selects_the_same(OpenSearchKind::Secure).await?;
+    Ok(())
 }
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
-    let stage = Stage::enter().await.unwrap();
-    let member = stage.member(1).unwrap();
+async fn a_registry_makes_every_path_selectable_and_takes_it_back() -> Tested {
+    let stage = Stage::enter().await?;
+    let member = stage.member(1)?;
     let namespace = unique("paths");
-    member.create_namespace(&namespace).await.unwrap();
+    member.create_namespace(&namespace).await?;
     let long = "x".repeat(40_000);
     let pod = |name: &str, image: &str, memory: &str, argument: &str| {
         json!({
@@ -100,39 +94,29 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
         let path = format!("api/v1/namespaces/{namespace}/pods/{name}");
         member
             .apply(&path, &pod(name, image, memory, argument))
-            .await
-            .unwrap();
+            .await?;
     }
     let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" }, "stringData": { "k": "moonlight" } });
     member
         .apply(&format!("api/v1/namespaces/{namespace}/secrets/s"), &secret)
-        .await
-        .unwrap();
+        .await?;
     let selectors = json!([
         { "apiVersion": "v1", "kind": "Pod", "namespace": namespace },
         { "apiVersion": "v1", "kind": "Secret", "namespace": namespace },
     ]);
-    let mut registry = Registry::new(&stage, "paths", &["member1"], &selectors).unwrap();
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
-    let store = store_at(stage.fleet.opensearch().unwrap().url(), &registry.prefix).unwrap();
+    let mut registry = Registry::ready(&stage, "paths", &["member1"], &selectors).await?;
+    let store = store_at(stage.fleet.opensearch()?.url(), &registry.prefix)?;
     let pods = format!("api/v1/namespaces/{namespace}/pods");
     let image = "spec.containers.image=web";
     let refused = names_by_field(&stage.operator, &store, &pods, image)
-        .await
-        .unwrap()
+        .await?
         .unwrap_err();
-    assert!(
-        refused.contains("field label not supported: spec.containers.image"),
-        "{refused}"
-    );
+    assert_contains(&refused, "field label not supported: spec.containers.image");
 
-    let before = revisions(&stage.opensearch, &registry.prefix, "member1")
-        .await
-        .unwrap();
+    let before = revisions(&stage.opensearch, &registry.prefix, "member1").await?;
     registry.store()["indexing"] = "Full".into();
-    registry.apply().await.unwrap();
-    eventually("every path is selectable", DEADLINE, || async {
+    registry.apply().await?;
+    until("every path is selectable", || async {
         let names = names_by_field(&stage.operator, &store, &pods, image).await?;
         ensure!(
             names == Ok(vec!["a".to_owned(), "b".to_owned()]),
@@ -140,11 +124,8 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
         );
         Ok(())
     })
-    .await
-    .unwrap();
-    let after = revisions(&stage.opensearch, &registry.prefix, "member1")
-        .await
-        .unwrap();
+    .await?;
+    let after = revisions(&stage.opensearch, &registry.prefix, "member1").await?;
     assert!(after.len() == 1 && after != before, "{after:?}");
     for (selector, names) in [
         ("spec.containers.resources.requests.memory>=1Gi", vec!["a"]),
@@ -171,9 +152,7 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
         ),
         ("spec.nothing=here", vec![]),
     ] {
-        let answer = names_by_field(&stage.operator, &store, &pods, selector)
-            .await
-            .unwrap();
+        let answer = names_by_field(&stage.operator, &store, &pods, selector).await?;
         assert_eq!(
             answer,
             Ok(names.iter().map(ToString::to_string).collect()),
@@ -182,7 +161,7 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     }
     // Objects whose value cannot be a term are still returned, and values that are never stored are
     // not found.
-    let hits = stage.opensearch.documents(&registry.prefix).await.unwrap();
+    let hits = stage.opensearch.documents(&registry.prefix).await?;
     let stored = hits
         .iter()
         .find(|hit| hit["_source"]["metadata"]["name"] == "b")
@@ -198,46 +177,35 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     let secrets = format!("api/v1/namespaces/{namespace}/secrets");
     for selector in ["data.k", "data.k=bW9vbmxpZ2h0"] {
         assert_eq!(
-            names_by_field(&stage.operator, &store, &secrets, selector)
-                .await
-                .unwrap(),
+            names_by_field(&stage.operator, &store, &secrets, selector).await?,
             Ok(Vec::new()),
             "{selector}"
         );
     }
     let typed = json!({ "query_string": { "query": "spec.containers.image:db" } });
-    assert_eq!(
-        stage
-            .opensearch
-            .count(&registry.prefix, &typed)
-            .await
-            .unwrap(),
-        1
-    );
+    assert_eq!(stage.opensearch.count(&registry.prefix, &typed).await?, 1);
 
     registry.store()["indexing"] = "Selectable".into();
-    registry.apply().await.unwrap();
-    eventually("other paths are refused again", DEADLINE, || async {
+    registry.apply().await?;
+    until("other paths are refused again", || async {
         let answer = names_by_field(&stage.operator, &store, &pods, image).await?;
         ensure!(answer.is_err(), "{answer:?}");
         let now = revisions(&stage.opensearch, &registry.prefix, "member1").await?;
         ensure!(now.len() == 1 && now != after, "{now:?}");
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
     assert_eq!(
         names_by_field(&stage.operator, &store, &pods, "status.phase=Pending")
-            .await
-            .unwrap()
+            .await?
             .map(|names| names.len()),
         Ok(3)
     );
-    registry.remove().await.unwrap();
+    registry.remove().await?;
     for name in ["a", "b", "c"] {
         member
             .delete(&format!("api/v1/namespaces/{namespace}/pods/{name}"))
-            .await
-            .unwrap();
+            .await?;
     }
+    Ok(())
 }

@@ -5,9 +5,10 @@ use std::{collections::BTreeSet, process::Stdio, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use e2e::{
-    fleet::{ApiServer, Fleet, Options, Registration},
+    fleet::{ApiServer, Fleet, OpenSearchKind, Options, Registration},
     operator::{Operator, OperatorOptions, fleetdex_program},
     poll::eventually,
+    test_result::Tested,
 };
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
@@ -87,13 +88,7 @@ async fn start_operator(fleet: &Fleet) -> Result<Operator> {
         .apply_server_side(&fleetdex(&["crd"]).await?)
         .await?;
     kubectl
-        .run(&[
-            "wait",
-            "--for=condition=Established",
-            "crd",
-            "--all",
-            "--timeout=60s",
-        ])
+        .run("wait --for=condition=Established crd --all --timeout=60s")
         .await?;
     for member in fleet.members() {
         kubectl
@@ -111,11 +106,7 @@ async fn start_operator(fleet: &Fleet) -> Result<Operator> {
         },
     });
     kubectl.apply(&registry.to_string()).await?;
-    let options = OperatorOptions {
-        kubeconfig: fleet.control_plane().kubeconfig(),
-        dir: fleet.dir().to_owned(),
-        ..OperatorOptions::default()
-    };
+    let options = OperatorOptions::of(fleet);
     let operator = Operator::start(options)?;
     operator.wait_ready(DEADLINE).await?;
     Ok(operator)
@@ -195,24 +186,19 @@ async fn agreed(
 }
 
 #[tokio::test]
-async fn the_query_of_explain_finds_in_opensearch_what_kubectl_finds_on_the_members() {
-    let fleet = Fleet::start(Options {
-        members: 3,
-        ..Options::default()
-    })
-    .await
-    .unwrap();
+async fn the_query_of_explain_finds_in_opensearch_what_kubectl_finds_on_the_members() -> Tested {
+    let fleet = Fleet::start(Options::of(3, OpenSearchKind::Plain)).await?;
     let filled = fleet
         .members()
         .iter()
         .enumerate()
         .map(|(index, member)| fill(member, index * PODS));
-    try_join_all(filled).await.unwrap();
-    let operator = start_operator(&fleet).await.unwrap();
+    try_join_all(filled).await?;
+    let operator = start_operator(&fleet).await?;
 
-    let everything = agreed(&fleet, &operator, "", "").await.unwrap();
+    let everything = agreed(&fleet, &operator, "", "").await?;
     assert_eq!(everything.len(), 3 * PODS);
-    let selected = agreed(&fleet, &operator, LABELS, FIELDS).await.unwrap();
+    let selected = agreed(&fleet, &operator, LABELS, FIELDS).await?;
     let members: BTreeSet<&str> = selected
         .iter()
         .filter_map(|name| name.split('/').next())
@@ -234,7 +220,7 @@ async fn the_query_of_explain_finds_in_opensearch_what_kubectl_finds_on_the_memb
         "--cluster",
         "member2",
     ];
-    let of_one = by_explanation(&fleet, &narrow).await.unwrap();
+    let of_one = by_explanation(&fleet, &narrow).await?;
     let expected: BTreeSet<String> = selected
         .iter()
         .filter(|name| name.starts_with("member2/"))
@@ -244,33 +230,30 @@ async fn the_query_of_explain_finds_in_opensearch_what_kubectl_finds_on_the_memb
 
     // Changes in the members change the result.
     let first = selected.first().unwrap();
-    let (cluster, name) = (
-        first.split('/').next().unwrap(),
-        first.split('/').next_back().unwrap(),
-    );
-    let member = fleet
-        .members()
-        .iter()
-        .find(|member| member.name() == cluster)
-        .unwrap();
-    let pods: Api<Pod> = Api::namespaced(member.client().await.unwrap(), "default");
+    let (pods, name) = pods_beside(&fleet, first).await?;
     let now = DeleteParams {
         grace_period_seconds: Some(0),
         ..DeleteParams::default()
     };
-    pods.delete(name, &now).await.unwrap();
+    pods.delete(name, &now).await?;
     let last = selected.last().unwrap();
-    let (cluster, name) = (
-        last.split('/').next().unwrap(),
-        last.split('/').next_back().unwrap(),
-    );
-    let member = fleet
-        .members()
-        .iter()
-        .find(|member| member.name() == cluster)
-        .unwrap();
-    let pods: Api<Pod> = Api::namespaced(member.client().await.unwrap(), "default");
-    set_phase(&pods, name, "Failed").await.unwrap();
-    let changed = agreed(&fleet, &operator, LABELS, FIELDS).await.unwrap();
+    let (pods, name) = pods_beside(&fleet, last).await?;
+    set_phase(&pods, name, "Failed").await?;
+    let changed = agreed(&fleet, &operator, LABELS, FIELDS).await?;
     assert_eq!(changed.len(), selected.len() - 2);
+    Ok(())
+}
+
+/// The name of a pod, and the pods of its cluster in the namespace `default`.
+async fn pods_beside<'n>(fleet: &Fleet, full_name: &'n str) -> Tested<(Api<Pod>, &'n str)> {
+    let (cluster, rest) = full_name
+        .split_once('/')
+        .context("the name begins with its cluster")?;
+    let mut members = fleet.members().iter();
+    let member = members
+        .find(|member| member.name() == cluster)
+        .context("the cluster is a member")?;
+    let pods = Api::namespaced(member.client().await?, "default");
+    let (_, name) = rest.rsplit_once('/').context("the name ends the path")?;
+    Ok((pods, name))
 }

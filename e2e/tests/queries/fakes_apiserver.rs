@@ -12,20 +12,22 @@ use e2e::{
     generate::widget_definition,
     http,
     objects::Objects,
-    poll::eventually,
-    scenario::DEADLINE,
+    scenario::until,
 };
 use fakes::apiserver;
 use http_body_util::BodyExt;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
+const JSON: &str = "application/json";
 const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const PARTIAL_OBJECTS: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 /// One name is a prefix of the other: etcd's order of keys is not that of (namespace, name) pairs.
 const NAMESPACES: [&str; 2] = ["likeness", "likeness-2"];
 const MAPS: &str = "api/v1/namespaces/likeness/configmaps";
 const ALL_MAPS: &str = "api/v1/configmaps?labelSelector=of%3Dus";
+const ELSEWHERE: &str = "api/v1/namespaces/likeness-2/configmaps";
+const FUTURE: &str = "?limit=1&resourceVersion=999999999&resourceVersionMatch=NotOlderThan";
 const WIDGETS: &str = "apis/example.com/v1/namespaces/likeness/widgets";
 
 /// One of the two servers.
@@ -39,10 +41,7 @@ enum Side {
 
 impl Side {
     async fn real() -> Self {
-        let options = Options {
-            opensearch: OpenSearchKind::None,
-            ..Options::default()
-        };
+        let options = Options::of(0, OpenSearchKind::None);
         let fleet = Fleet::start(options).await.unwrap();
         let server = fleet.control_plane();
         let objects = Objects::of(server).unwrap();
@@ -52,7 +51,7 @@ impl Side {
             .apply(definitions, &widget_definition())
             .await
             .unwrap();
-        eventually("widgets are served", DEADLINE, || {
+        until("widgets are served", || {
             objects.get("apis/example.com/v1/widgets")
         })
         .await
@@ -94,7 +93,7 @@ impl Side {
                     .bearer_auth(server.token());
                 let request = request
                     .header("Accept", accept)
-                    .header("Content-Type", "application/json");
+                    .header("Content-Type", JSON);
                 let response = request.body(body).send().await.unwrap();
                 (response.status().as_u16(), response.text().await.unwrap())
             }
@@ -128,8 +127,7 @@ impl Transcript {
     }
 
     async fn ask(&mut self, what: &str, method: Method, path: &str, body: Option<&Value>) -> Value {
-        self.ask_as(what, method, path, "application/json", body)
-            .await
+        self.ask_as(what, method, path, JSON, body).await
     }
 
     async fn ask_as(
@@ -155,10 +153,7 @@ impl Transcript {
 
     /// Records only status and reason: the messages of the parsers differ.
     async fn refused(&mut self, what: &str, path: &str) {
-        let (status, text) = self
-            .side
-            .send(Method::GET, path, "application/json", None)
-            .await;
+        let (status, text) = self.side.send(Method::GET, path, JSON, None).await;
         let body: Value = serde_json::from_str(&text).unwrap();
         self.note(
             &format!("{what}: {path}"),
@@ -183,9 +178,26 @@ impl Transcript {
     }
 
     /// All events of a watch until its deadline.
-    async fn watch(&mut self, what: &str, path: &str, accept: &str, seconds: u32) {
+    async fn watch(&mut self, what: &str, path: &str) {
+        self.watch_for(what, path, JSON, 2).await;
+    }
+
+    async fn watch_for(&mut self, what: &str, path: &str, accept: &str, seconds: u32) {
         let answer = watched(&self.side, path, accept, seconds).await;
         self.note(&format!("{what}: {path}"), answer);
+    }
+
+    /// Gets objects or lists of [`MAPS`], by what follows that path.
+    async fn get_maps<const N: usize>(&mut self, requests: [(&str, &str); N]) {
+        for (what, rest) in requests {
+            self.get(what, &format!("{MAPS}{rest}")).await;
+        }
+    }
+
+    /// The page of [`MAPS`] after another one.
+    async fn next_page(&mut self, what: &str, query: &str, list: &Value) -> Value {
+        let path = format!("{MAPS}?{query}limit=2&continue={}", token(list));
+        self.get(what, &path).await
     }
 }
 
@@ -254,29 +266,20 @@ async fn writes(at: &mut Transcript) {
     ] {
         at.create("an object", MAPS, &map(name, app)).await;
     }
-    at.create("the same again", MAPS, &map("a", "web")).await;
-    at.create(
-        "in a namespace that is not there",
-        "api/v1/namespaces/nowhere/configmaps",
-        &map("a", "web"),
-    )
-    .await;
-    at.create(
-        "an object of a resource that is not there",
-        "api/v1/namespaces/likeness/nothings",
-        &map("a", "web"),
-    )
-    .await;
-    at.ask(
-        "onto an object",
-        Method::POST,
-        &format!("{MAPS}/a"),
-        Some(&map("a", "web")),
-    )
-    .await;
-    let first = at.get("an object", &format!("{MAPS}/a")).await;
-    at.get("an object that is not there", &format!("{MAPS}/zzz"))
+    let a = map("a", "web");
+    at.create("the same again", MAPS, &a).await;
+    for (what, collection) in [
+        ("in a namespace that is not there", "nowhere/configmaps"),
+        ("of a resource that is not there", "likeness/nothings"),
+    ] {
+        let path = format!("api/v1/namespaces/{collection}");
+        at.create(what, &path, &a).await;
+    }
+    let path = format!("{MAPS}/a");
+    at.ask("onto an object", Method::POST, &path, Some(&a))
         .await;
+    let first = at.get("an object", &format!("{MAPS}/a")).await;
+    at.get_maps([("an object that is not there", "/zzz")]).await;
     at.get("a path that is not there", "nothing/here").await;
 
     let mut changed = first.clone();
@@ -292,275 +295,154 @@ async fn writes(at: &mut Transcript) {
     changed["metadata"]["uid"] = json!("00000000-0000-4000-8000-000000000000");
     at.update("a change of another object of that name", MAPS, &changed)
         .await;
-    at.update("a change of nothing", MAPS, &map("zzz", "web"))
+    let absent = map("zzz", "web");
+    at.update("a change of nothing", MAPS, &absent).await;
+    let path = format!("{MAPS}/b");
+    at.ask("under another name", Method::PUT, &path, Some(&a))
         .await;
-    at.ask(
-        "under another name",
-        Method::PUT,
-        &format!("{MAPS}/b"),
-        Some(&map("a", "web")),
-    )
-    .await;
-    at.delete("a deletion of nothing", &format!("{MAPS}/zzz"))
-        .await;
+    let path = format!("{MAPS}/zzz");
+    at.delete("a deletion of nothing", &path).await;
 }
 
-#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn lists(at: &mut Transcript) {
-    at.create(
-        "one more, elsewhere",
-        "api/v1/namespaces/likeness-2/configmaps",
-        &map("a", "web"),
-    )
-    .await;
+    let a = map("a", "web");
+    at.create("one more, elsewhere", ELSEWHERE, &a).await;
     let first = at.get("the first page", &format!("{MAPS}?limit=2")).await;
-    at.update("a change between pages", MAPS, &map("c", "changed"))
-        .await;
-    at.delete("a deletion between pages", &format!("{MAPS}/d"))
-        .await;
-    at.create("a new object between pages", MAPS, &map("f", "web"))
-        .await;
-    let second = at
-        .get(
-            "the second page",
-            &format!("{MAPS}?limit=2&continue={}", token(&first)),
-        )
-        .await;
-    at.get(
-        "the second page again",
-        &format!("{MAPS}?limit=2&continue={}", token(&first)),
-    )
-    .await;
-    at.get(
-        "the last page",
-        &format!("{MAPS}?limit=2&continue={}", token(&second)),
-    )
-    .await;
+    let changed = map("c", "changed");
+    at.update("a change between pages", MAPS, &changed).await;
+    let path = format!("{MAPS}/d");
+    at.delete("a deletion between pages", &path).await;
+    let f = map("f", "web");
+    at.create("a new object between pages", MAPS, &f).await;
+    let second = at.next_page("the second page", "", &first).await;
+    at.next_page("the second page again", "", &first).await;
+    at.next_page("the last page", "", &second).await;
     at.get("everything", MAPS).await;
     at.get("all namespaces", ALL_MAPS).await;
-    at.get(
-        "the first of all namespaces",
-        &format!("{ALL_MAPS}&limit=1"),
-    )
+    let path = format!("{ALL_MAPS}&limit=1");
+    at.get("the first of all namespaces", &path).await;
+    at.get_maps([
+        ("by labels", "?labelSelector=app%3Dweb"),
+        ("by labels", "?labelSelector=app!%3Dweb"),
+        ("by labels", "?labelSelector=app%20in%20(web,db)"),
+        ("by labels", "?labelSelector=!app"),
+        ("by labels", "?labelSelector=app,of%3Dus"),
+        ("by labels", "?labelSelector=app%3Dnone"),
+    ])
     .await;
-    for labels in [
-        "app%3Dweb",
-        "app!%3Dweb",
-        "app%20in%20(web,db)",
-        "!app",
-        "app,of%3Dus",
-        "app%3Dnone",
-    ] {
-        at.get("by labels", &format!("{MAPS}?labelSelector={labels}"))
-            .await;
-    }
-    let page = at
-        .get(
-            "a page by labels",
-            &format!("{MAPS}?labelSelector=app%3Dweb&limit=2"),
-        )
-        .await;
-    at.get(
-        "the rest by labels",
-        &format!(
-            "{MAPS}?labelSelector=app%3Dweb&limit=2&continue={}",
-            token(&page)
-        ),
-    )
-    .await;
+    let labels = "labelSelector=app%3Dweb&";
+    let path = format!("{MAPS}?{labels}limit=2");
+    let page = at.get("a page by labels", &path).await;
+    at.next_page("the rest by labels", labels, &page).await;
     for fields in [
         "metadata.name%3Db",
         "metadata.name!%3Db",
         "metadata.namespace%3Dlikeness",
         "metadata.name%3Db,metadata.name!%3Db",
     ] {
-        at.get("by fields", &format!("{MAPS}?fieldSelector={fields}"))
-            .await;
+        let rest = format!("?fieldSelector={fields}");
+        at.get_maps([("by fields", &rest)]).await;
     }
-    at.refused(
-        "labels that cannot be read",
-        &format!("{MAPS}?labelSelector=a%20b"),
-    )
+    let (token, version) = (token(&first), version(&first));
+    let both = format!("limit=2&continue={token}&resourceVersion={version}");
+    for (what, query) in [
+        ("labels that cannot be read", "labelSelector=a%20b"),
+        ("fields that are not there", "fieldSelector=data.key%3Da"),
+        ("a limit that is none", "limit=x"),
+        ("a continue token that is none", "limit=2&continue=x"),
+        ("a token and a version", &both),
+    ] {
+        at.refused(what, &format!("{MAPS}?{query}")).await;
+    }
+    let at_least = format!("?resourceVersion={version}");
+    let exact = format!("?limit=100&resourceVersion={version}&resourceVersionMatch=Exact");
+    at.get_maps([
+        ("at least a version", &at_least),
+        ("exactly a version", &exact),
+        ("a version of the future", FUTURE),
+    ])
     .await;
-    at.refused(
-        "fields that are not there",
-        &format!("{MAPS}?fieldSelector=data.key%3Da"),
-    )
-    .await;
-    at.refused("a limit that is none", &format!("{MAPS}?limit=x"))
-        .await;
-    at.refused(
-        "a continue token that is none",
-        &format!("{MAPS}?limit=2&continue=x"),
-    )
-    .await;
-    let both = format!(
-        "{MAPS}?limit=2&continue={}&resourceVersion={}",
-        token(&first),
-        version(&first)
-    );
-    at.refused("a token and a version", &both).await;
-    at.get(
-        "at least a version",
-        &format!("{MAPS}?resourceVersion={}", version(&first)),
-    )
-    .await;
-    let exact = format!(
-        "{MAPS}?limit=100&resourceVersion={}&resourceVersionMatch=Exact",
-        version(&first)
-    );
-    at.get("exactly a version", &exact).await;
-    at.get(
-        "a version of the future",
-        &format!("{MAPS}?limit=1&resourceVersion=999999999&resourceVersionMatch=NotOlderThan"),
-    )
-    .await;
-    at.ask_as(
-        "only metadata",
-        Method::GET,
-        &format!("{MAPS}?limit=3"),
-        METADATA_ONLY,
-        None,
-    )
-    .await;
-    at.ask_as(
-        "only metadata of one",
-        Method::GET,
-        &format!("{MAPS}/b"),
-        PARTIAL_OBJECTS,
-        None,
-    )
-    .await;
-    at.get("a list of what is not there", "api/v1/nothings")
-        .await;
-    at.get(
-        "a list of a group that is not there",
-        "apis/nothing.example/v1/things",
-    )
-    .await;
+    for (what, path, accept) in [
+        ("only metadata", format!("{MAPS}?limit=3"), METADATA_ONLY),
+        ("only metadata of one", format!("{MAPS}/b"), PARTIAL_OBJECTS),
+    ] {
+        at.ask_as(what, Method::GET, &path, accept, None).await;
+    }
+    for (what, path) in [
+        ("a list of what is not there", "api/v1/nothings"),
+        (
+            "of a group that is not there",
+            "apis/nothing.example/v1/things",
+        ),
+    ] {
+        at.get(what, path).await;
+    }
 }
 
 async fn custom_resources(at: &mut Transcript) {
-    let created = at
-        .create("a custom resource", WIDGETS, &widget("a", "red"))
-        .await;
+    let a = widget("a", "red");
+    let created = at.create("a custom resource", WIDGETS, &a).await;
     at.create("another", WIDGETS, &widget("b", "blue")).await;
-    at.create("the same again", WIDGETS, &widget("a", "red"))
-        .await;
+    at.create("the same again", WIDGETS, &a).await;
     at.get("one", &format!("{WIDGETS}/a")).await;
-    at.get("one that is not there", &format!("{WIDGETS}/zzz"))
-        .await;
+    let path = format!("{WIDGETS}/zzz");
+    at.get("one that is not there", &path).await;
     let page = at.get("a page", &format!("{WIDGETS}?limit=1")).await;
-    at.get(
-        "the rest",
-        &format!("{WIDGETS}?limit=1&continue={}", token(&page)),
-    )
-    .await;
-    at.ask_as(
-        "only metadata",
-        Method::GET,
-        "apis/example.com/v1/widgets",
-        METADATA_ONLY,
-        None,
-    )
-    .await;
+    let path = format!("{WIDGETS}?limit=1&continue={}", token(&page));
+    at.get("the rest", &path).await;
+    let all = "apis/example.com/v1/widgets";
+    at.ask_as("only metadata", Method::GET, all, METADATA_ONLY, None)
+        .await;
     let mut changed = created.clone();
     changed["spec"]["color"] = json!("green");
-    at.update("a change", WIDGETS, &changed).await;
-    at.update("a change of what was changed meanwhile", WIDGETS, &changed)
-        .await;
-    at.delete("a deletion", &format!("{WIDGETS}/b")).await;
-    at.delete("a deletion of nothing", &format!("{WIDGETS}/b"))
-        .await;
-    at.watch(
-        "what happened",
-        &format!("{WIDGETS}?resourceVersion={}", version(&page)),
-        "application/json",
-        2,
-    )
-    .await;
+    for what in ["a change", "a change of what was changed meanwhile"] {
+        at.update(what, WIDGETS, &changed).await;
+    }
+    for what in ["a deletion", "a deletion of nothing"] {
+        at.delete(what, &format!("{WIDGETS}/b")).await;
+    }
+    let path = format!("{WIDGETS}?resourceVersion={}", version(&page));
+    at.watch("what happened", &path).await;
 }
 
 async fn watches(at: &mut Transcript) {
     let start = version(&at.get("where the watches start", MAPS).await);
     at.create("a new object", MAPS, &map("new", "web")).await;
     at.update("into the selector", MAPS, &map("e", "web")).await;
-    at.update(
-        "within the selector",
-        MAPS,
-        &json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": {
-        "name": "e", "labels": { "app": "web", "of": "us", "more": "labels" } } }),
-    )
-    .await;
+    let labels = json!({ "app": "web", "of": "us", "more": "labels" });
+    let labelled = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "e", "labels": labels } });
+    at.update("within the selector", MAPS, &labelled).await;
     at.update("out of the selector", MAPS, &map("a", "db"))
         .await;
     at.update("never within", MAPS, &map("c", "other")).await;
     at.delete("a deletion within", &format!("{MAPS}/new")).await;
     at.delete("a deletion without", &format!("{MAPS}/c")).await;
-    at.create("a new object of an old name", MAPS, &map("new", "web"))
-        .await;
-    at.create(
-        "elsewhere",
-        "api/v1/namespaces/likeness-2/configmaps",
-        &map("b", "web"),
-    )
-    .await;
+    let new = map("new", "web");
+    at.create("a new object of an old name", MAPS, &new).await;
+    at.create("elsewhere", ELSEWHERE, &map("b", "web")).await;
     let from = format!("resourceVersion={start}");
-    at.watch(
-        "everything",
-        &format!("{MAPS}?{from}"),
-        "application/json",
-        2,
-    )
-    .await;
-    at.watch(
-        "all namespaces",
-        &format!("{ALL_MAPS}&{from}"),
-        "application/json",
-        2,
-    )
-    .await;
-    at.watch(
-        "by labels",
-        &format!("{MAPS}?labelSelector=app%3Dweb&{from}"),
-        "application/json",
-        2,
-    )
-    .await;
-    at.watch(
-        "by name",
-        &format!("{MAPS}?fieldSelector=metadata.name%3De&{from}"),
-        "application/json",
-        2,
-    )
-    .await;
-    at.watch(
-        "only metadata",
-        &format!("{MAPS}?{from}"),
-        PARTIAL_OBJECTS,
-        2,
-    )
-    .await;
-    let with_bookmarks = format!("{MAPS}?allowWatchBookmarks=true&{from}");
-    at.watch(
-        "without a bookmark, as nothing is new",
-        &with_bookmarks,
-        "application/json",
-        5,
-    )
-    .await;
-    at.refused(
-        "labels that cannot be read",
-        &format!("{MAPS}?watch=1&labelSelector=a%20b&{from}"),
-    )
-    .await;
-    at.watch(
-        "of what is not there",
-        &format!("api/v1/nothings?{from}"),
-        "application/json",
-        2,
-    )
-    .await;
+    let by_name = "fieldSelector=metadata.name%3De";
+    for (what, path) in [
+        ("everything", format!("{MAPS}?{from}")),
+        ("all namespaces", format!("{ALL_MAPS}&{from}")),
+        (
+            "by labels",
+            format!("{MAPS}?labelSelector=app%3Dweb&{from}"),
+        ),
+        ("by name", format!("{MAPS}?{by_name}&{from}")),
+    ] {
+        at.watch(what, &path).await;
+    }
+    let path = format!("{MAPS}?{from}");
+    at.watch_for("only metadata", &path, PARTIAL_OBJECTS, 2)
+        .await;
+    let path = format!("{MAPS}?allowWatchBookmarks=true&{from}");
+    let what = "without a bookmark, as nothing is new";
+    at.watch_for(what, &path, JSON, 5).await;
+    let path = format!("{MAPS}?watch=1&labelSelector=a%20b&{from}");
+    at.refused("labels that cannot be read", &path).await;
+    let path = format!("api/v1/nothings?{from}");
+    at.watch("of what is not there", &path).await;
     live(at, start).await;
 }
 
@@ -576,16 +458,13 @@ async fn live(at: &mut Transcript, start: u64) {
             (Method::POST, MAPS.to_owned(), Some(map("live", "web"))),
             (Method::DELETE, format!("{MAPS}/live"), None),
         ] {
-            let (status, _) = at
-                .side
-                .send(method, &path, "application/json", object.as_ref())
-                .await;
+            let (status, _) = at.side.send(method, &path, JSON, object.as_ref()).await;
             assert!(status < 300);
         }
     };
     let (present, future, ()) = tokio::join!(
-        watched(&at.side, &present, "application/json", 7),
-        watched(&at.side, &future, "application/json", 3),
+        watched(&at.side, &present, JSON, 7),
+        watched(&at.side, &future, JSON, 3),
         changes
     );
     at.note("a watch meanwhile", present);
@@ -598,26 +477,15 @@ async fn expiry(at: &mut Transcript) {
     at.create("after it", MAPS, &map("after", "web")).await;
     at.delete("a deletion", &format!("{MAPS}/b")).await;
     at.side.compact_and_restart().await;
-    at.watch(
-        "from before the compaction",
-        &format!("{MAPS}?resourceVersion={old}"),
-        "application/json",
-        5,
-    )
-    .await;
-    let expired = at
-        .get(
-            "the second page",
-            &format!("{MAPS}?limit=2&continue={}", token(&page)),
-        )
+    let path = format!("{MAPS}?resourceVersion={old}");
+    at.watch_for("from before the compaction", &path, JSON, 5)
         .await;
-    at.get(
-        "the rest, inconsistently",
-        &format!("{MAPS}?limit=2&continue={}", token(&expired)),
-    )
-    .await;
-    let exact = format!("{MAPS}?limit=100&resourceVersion={old}&resourceVersionMatch=Exact");
-    at.get("exactly a version that is gone", &exact).await;
+    let expired = at.next_page("the second page", "", &page).await;
+    let what = "the rest, inconsistently";
+    at.next_page(what, "", &expired).await;
+    let exact = format!("?limit=100&resourceVersion={old}&resourceVersionMatch=Exact");
+    at.get_maps([("exactly a version that is gone", &*exact)])
+        .await;
     at.get("everything", MAPS).await;
     for name in ["a", "e", "f", "new", "after"] {
         at.delete("the end", &format!("{MAPS}/{name}")).await;

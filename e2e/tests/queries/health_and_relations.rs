@@ -9,9 +9,9 @@ use e2e::{
     kubectl::Kubectl,
     objects::{Objects, config_map_path},
     operator::{API_PORT, Operator},
-    poll::eventually,
     query_api::{GROUP, make_service, raw},
-    scenario::{DEADLINE, Registry, prepare, start_operator},
+    scenario::{Registry, prepare, start_operator, until},
+    test_result::Tested,
 };
 use serde_json::{Value, json};
 
@@ -50,17 +50,13 @@ struct Fixture {
 
 impl Fixture {
     async fn start() -> Self {
-        let options = Options {
-            members: 2,
-            opensearch: OpenSearchKind::Plain,
-            ..Options::default()
-        };
+        let options = Options::of(2, OpenSearchKind::Plain);
         let fleet = Fleet::start(options).await.unwrap();
         prepare(&fleet).await.unwrap();
         let hub = Objects::of(fleet.control_plane()).unwrap();
         make_service(&hub).await.unwrap();
         for (number, problem) in (1..).zip(&PROBLEMS) {
-            let member = Objects::of(fleet.member(number).unwrap()).unwrap();
+            let member = Objects::of(fleet.member(number)).unwrap();
             fill(&member, problem).await.unwrap();
         }
         let port = format!("--api-service-port={API_PORT}");
@@ -88,9 +84,9 @@ impl Fixture {
     }
 
     /// The rows of a table of kubectl.
-    async fn kubectl_rows(&self, arguments: &[&str]) -> Vec<String> {
+    async fn kubectl_rows(&self, arguments: &[&str]) -> Tested<Vec<String>> {
         let command = [&["get", "--no-headers"], arguments].concat();
-        rows(&self.kubectl.run(&command).await.unwrap())
+        Ok(rows(&self.kubectl.run(&command).await?))
     }
 
     async fn raw(&self, path: &str) -> Value {
@@ -200,14 +196,13 @@ fn selectors() -> Value {
 }
 
 #[tokio::test]
-async fn the_fleet_answers_what_is_unhealthy_what_uses_a_secret_and_which_images_run() {
+async fn the_fleet_answers_what_is_unhealthy_what_uses_a_secret_and_which_images_run() -> Tested {
     let fixture = Fixture::start().await;
     let clusters = ["member1", "member2"];
-    let registry = Registry::in_fleet(&fixture.fleet, "meaning", &clusters, &selectors()).unwrap();
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
-    every_question_is_answered(&fixture).await;
-    registry.remove().await.unwrap();
+    let registry = Registry::in_fleet(&fixture.fleet, "meaning", &clusters, &selectors())?;
+    registry.apply_until_ready().await?;
+    every_question_is_answered(&fixture).await?;
+    registry.remove().await?;
 
     let mut embedded = registry.sibling("embedded");
     embedded
@@ -215,32 +210,32 @@ async fn the_fleet_answers_what_is_unhealthy_what_uses_a_secret_and_which_images
         .as_object_mut()
         .unwrap()
         .remove("backendStore");
-    embedded.apply().await.unwrap();
-    embedded.until_ready().await.unwrap();
-    every_question_is_answered(&fixture).await;
-    scripts_of_argo_cd_answer(&fixture).await;
-    fixture.hub.delete(&embedded.path()).await.unwrap();
+    embedded.apply_until_ready().await?;
+    every_question_is_answered(&fixture).await?;
+    scripts_of_argo_cd_answer(&fixture).await?;
+    fixture.hub.delete(&embedded.path()).await?;
+    Ok(())
 }
 
-async fn every_question_is_answered(fixture: &Fixture) {
-    until_available(fixture).await;
-    the_command_line_answers(fixture).await;
-    searches_find_objects_of_all_kinds(fixture).await;
-    kubectl_answers(fixture).await;
+async fn every_question_is_answered(fixture: &Fixture) -> Tested {
+    until_available(fixture).await?;
+    the_command_line_answers(fixture).await?;
+    searches_find_objects_of_all_kinds(fixture).await?;
+    kubectl_answers(fixture).await?;
     documents_have_the_details(fixture).await;
-    an_object_is_interpreted_for_a_caller(fixture).await;
+    an_object_is_interpreted_for_a_caller(fixture).await
 }
 
 /// Waits until kubectl finds the pods of both members.
-async fn until_available(fixture: &Fixture) {
-    eventually("kubectl finds all pods", DEADLINE, || async {
+async fn until_available(fixture: &Fixture) -> Tested {
+    until("kubectl finds all pods", || async {
         let found = raw(&fixture.kubectl, "search/api/v1/pods").await?;
         let items = found["items"].as_array().context("no items")?;
         ensure!(items.len() == 4, "{found}");
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
+    Ok(())
 }
 
 const UNHEALTHY_ROWS: [&str; 4] = [
@@ -260,7 +255,7 @@ const NGINX_ROWS: [&str; 2] = [
     "nginx:1.27 member1 1",
 ];
 
-async fn the_command_line_answers(fixture: &Fixture) {
+async fn the_command_line_answers(fixture: &Fixture) -> Tested {
     let unhealthy = fixture.asked("unhealthy --no-headers").await;
     assert_eq!(without_age(unhealthy), UNHEALTHY_ROWS);
     let pods = fixture
@@ -311,7 +306,7 @@ async fn the_command_line_answers(fixture: &Fixture) {
     ] {
         let command = ["get", "deploy", "-A", "-o", "name", "--field-selector"];
         let command = [&command[..], &[selector]].concat();
-        let result = fixture.operator.run_command(&command).await.unwrap();
+        let result = fixture.operator.run_command(&command).await?;
         let found: Vec<&str> = result.out.lines().collect();
         let name = |cluster: &&str| format!("{cluster}/deployment.apps/web");
         let expected: Vec<String> = clusters.iter().map(name).collect();
@@ -328,9 +323,10 @@ async fn the_command_line_answers(fixture: &Fixture) {
         "Healthy member2 1",
     ];
     assert_eq!(counts, expected);
+    Ok(())
 }
 
-async fn searches_find_objects_of_all_kinds(fixture: &Fixture) {
+async fn searches_find_objects_of_all_kinds(fixture: &Fixture) -> Tested {
     for (search, expected) in [
         (
             "nginx:1.27 kind:pod",
@@ -352,7 +348,7 @@ async fn searches_find_objects_of_all_kinds(fixture: &Fixture) {
     ] {
         let line = format!("search --no-headers {search}");
         let arguments: Vec<&str> = line.split(' ').collect();
-        let result = fixture.operator.run_command(&arguments).await.unwrap();
+        let result = fixture.operator.run_command(&arguments).await?;
         assert_eq!(result.code, 0, "{search}: {result:?}");
         assert_eq!(without_age(rows(&result.out)), expected, "{search}");
     }
@@ -370,6 +366,7 @@ async fn searches_find_objects_of_all_kinds(fixture: &Fixture) {
     ]);
     assert_eq!(first["metadata"]["facets"], facets);
     a_search_is_completed(fixture).await;
+    Ok(())
 }
 
 async fn a_search_is_completed(fixture: &Fixture) {
@@ -403,16 +400,16 @@ async fn a_search_is_completed(fixture: &Fixture) {
     assert_eq!(unfinished["error"]["column"], 1);
 }
 
-async fn kubectl_answers(fixture: &Fixture) {
+async fn kubectl_answers(fixture: &Fixture) -> Tested {
     let unhealthy = ["objects.search.fleetdex.io", "--field-selector", UNHEALTHY];
-    let unhealthy = fixture.kubectl_rows(&unhealthy).await;
+    let unhealthy = fixture.kubectl_rows(&unhealthy).await?;
     assert_eq!(without_age(unhealthy), UNHEALTHY_ROWS);
     let images = [
         "images.search.fleetdex.io",
         "--field-selector",
         "image=nginx",
     ];
-    let images = fixture.kubectl_rows(&images).await;
+    let images = fixture.kubectl_rows(&images).await?;
     assert_eq!(images, NGINX_ROWS);
     let server = format!(
         "{}{GROUP}/proxying/karmada/proxy",
@@ -433,12 +430,13 @@ async fn kubectl_answers(fixture: &Fixture) {
         "replicas.ready<1",
     ] {
         let command = [&["get"], &over_fleet[..], &[selector]].concat();
-        let found = fixture.kubectl.run(&command).await.unwrap();
+        let found = fixture.kubectl.run(&command).await?;
         assert_eq!(
             found, "deployment.apps/web\ndeployment.apps/web\n",
             "{selector}"
         );
     }
+    Ok(())
 }
 
 async fn documents_have_the_details(fixture: &Fixture) {
@@ -517,15 +515,14 @@ async fn documents_have_the_details(fixture: &Fixture) {
 }
 
 /// With kubectl alone, as the documentation shows it.
-async fn an_object_is_interpreted_for_a_caller(fixture: &Fixture) {
+async fn an_object_is_interpreted_for_a_caller(fixture: &Fixture) -> Tested {
     let pod = json!({ "apiVersion": "v1", "kind": "Pod", "status": { "phase": "Failed", "reason": "Evicted" } });
     let body = json!({ "operation": "interprethealth", "object": pod });
     let path = fixture.fleet.dir().join("interpret.json");
-    std::fs::write(&path, body.to_string()).unwrap();
+    std::fs::write(&path, body.to_string())?;
     let url = format!("{GROUP}/interpret");
     let command = ["create", "--raw", &url, "-f", path.to_str().unwrap()];
-    let answer: Value =
-        serde_json::from_str(&fixture.kubectl.run(&command).await.unwrap()).unwrap();
+    let answer: Value = serde_json::from_str(&fixture.kubectl.run(&command).await?)?;
     let found = ["healthy", "health", "reason", "interpretedBy"].map(|key| answer[key].clone());
     assert_eq!(
         found,
@@ -537,39 +534,44 @@ async fn an_object_is_interpreted_for_a_caller(fixture: &Fixture) {
         ],
         "{answer}"
     );
+    Ok(())
 }
 
 /// A `ConfigMap` on the control plane, as Argo CD has it, decides while it exists.
-async fn scripts_of_argo_cd_answer(fixture: &Fixture) {
+async fn scripts_of_argo_cd_answer(fixture: &Fixture) -> Tested {
     let script = "return { status = 'Suspended', message = 'as ' .. obj.kind .. ' always is' }";
     let scripts = json!({ "resource.customizations.health.apps_Deployment": script });
     let hub = &fixture.hub;
     hub.apply_config_map("default", "argocd-cm", &scripts)
-        .await
-        .unwrap();
+        .await?;
     let by_script = "unhealthy deploy --health suspended --no-headers -o wide";
     until_answered(fixture, by_script, |rows| {
         let is_scripts = |row: &String| row.ends_with("as Deployment always is");
         rows.len() == 2 && rows.iter().all(is_scripts)
     })
-    .await;
+    .await?;
     let path = config_map_path("default", "argocd-cm");
-    hub.delete(&path).await.unwrap();
+    hub.delete(&path).await?;
     let by_rules = "unhealthy --no-headers";
     until_answered(fixture, by_rules, |rows| {
         without_age(rows.to_vec()) == UNHEALTHY_ROWS
     })
-    .await;
+    .await?;
+    Ok(())
 }
 
 /// Waits until a command prints such rows.
-async fn until_answered(fixture: &Fixture, line: &str, is_answer: impl Fn(&[String]) -> bool) {
+async fn until_answered(
+    fixture: &Fixture,
+    line: &str,
+    is_answer: impl Fn(&[String]) -> bool,
+) -> Tested {
     let arguments: Vec<&str> = line.split(' ').collect();
-    eventually(line, DEADLINE, || async {
+    until(line, || async {
         let result = fixture.operator.run_command(&arguments).await?;
         ensure!(is_answer(&rows(&result.out)), "{result:?}");
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
+    Ok(())
 }

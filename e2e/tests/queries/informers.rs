@@ -13,9 +13,9 @@ use e2e::{
     informer::{Informer, State, Target},
     objects::Objects,
     operator::{API_PORT, Operator},
-    poll::eventually,
     query_api::make_service,
-    scenario::{DEADLINE, Registry, clusters_read_by, prepare, start_operator},
+    scenario::{DEADLINE, Registry, clusters_read_by, prepare, start_operator, until},
+    test_result::Tested,
 };
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
@@ -73,54 +73,39 @@ fn held(state: &State, namespaces: &[String]) -> ObjectVersions {
 }
 
 #[tokio::test]
-async fn informers_match_the_members_without_listing_again() {
-    let fleet = Fleet::start(Options {
-        members: 2,
-        opensearch: OpenSearchKind::Plain,
-        ..Options::default()
-    })
-    .await
-    .unwrap();
-    prepare(&fleet).await.unwrap();
-    let hub = Objects::of(fleet.control_plane()).unwrap();
-    make_service(&hub).await.unwrap();
+async fn informers_match_the_members_without_listing_again() -> Tested {
+    let fleet = Fleet::start(Options::of(2, OpenSearchKind::Plain)).await?;
+    prepare(&fleet).await?;
+    let hub = Objects::of(fleet.control_plane())?;
+    make_service(&hub).await?;
     let port = format!("--api-service-port={API_PORT}");
-    let _operator = start_operator(&fleet, &["--api-service=search/fleetdex", &port])
-        .await
-        .unwrap();
+    let _operator = start_operator(&fleet, &["--api-service=search/fleetdex", &port]).await?;
     let namespaces = [unique("informed"), unique("informed")];
     let (mut members, mut churns) = (Vec::new(), Vec::new());
     for (number, namespace) in (1..=2).zip(&namespaces) {
-        let member = fleet.member(number).unwrap();
-        members.push(Objects::of(member).unwrap());
+        let member = fleet.member(number);
+        members.push(Objects::of(member)?);
         let churn = Churn::new(member, namespace, NAMES, RATE)
-            .await
-            .unwrap()
+            .await?
             .seeded(number as u64);
-        churn.begin().await.unwrap();
+        churn.begin().await?;
         churns.push(churn);
     }
     let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
-    let registry = Registry::in_fleet(&fleet, "informed", &["member1", "member2"], &kinds).unwrap();
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
-    eventually(
-        "the fleet is served through the control plane",
-        DEADLINE,
-        || async {
-            hub.get(&format!(
-                "{}/api/v1/configmaps",
-                PROXY.trim_start_matches('/')
-            ))
-            .await
-            .map(drop)
-        },
-    )
-    .await
-    .unwrap();
+    let registry = Registry::in_fleet(&fleet, "informed", &["member1", "member2"], &kinds)?;
+    registry.apply_until_ready().await?;
+    until("the fleet is served through the control plane", || async {
+        hub.get(&format!(
+            "{}/api/v1/configmaps",
+            PROXY.trim_start_matches('/')
+        ))
+        .await
+        .map(drop)
+    })
+    .await?;
 
     let ca_file = fleet.dir().join("informer-ca.pem");
-    fs::write(&ca_file, fleet.control_plane().ca_pem()).unwrap();
+    fs::write(&ca_file, fleet.control_plane().ca_pem())?;
     let mut informers = Vec::new();
     for streams_lists in [false, true] {
         let target = Target {
@@ -136,16 +121,16 @@ async fn informers_match_the_members_without_listing_again() {
     let running: Vec<_> = churns.iter().map(Churn::start).collect();
     sleep_until(until).await;
     for churn in running {
-        churn.stop().await.unwrap();
+        churn.stop().await?;
     }
-    let expected = stored_in_members(&members, &namespaces).await.unwrap();
+    let expected = stored_in_members(&members, &namespaces).await?;
     assert!(
         expected.len() > NAMES / 2,
         "{} objects: too few to say anything",
         expected.len()
     );
     for informer in &mut informers {
-        let state = until_held(informer, &expected, &namespaces).await;
+        let state = until_held(informer, &expected, &namespaces).await?;
         assert!(
             state.synced && state.updated > 0 && state.deleted > 0,
             "{state:?}"
@@ -156,6 +141,7 @@ async fn informers_match_the_members_without_listing_again() {
             "lists and watches that failed"
         );
     }
+    Ok(())
 }
 
 /// Describes the objects that an informer has in addition, lacks, or has in another version.
@@ -188,12 +174,12 @@ async fn until_held(
     informer: &mut Informer,
     expected: &ObjectVersions,
     namespaces: &[String],
-) -> State {
+) -> Tested<State> {
     let deadline = Instant::now() + DEADLINE;
     loop {
-        let state = informer.state().await.unwrap();
+        let state = informer.state().await?;
         if held(&state, namespaces) == *expected {
-            return state;
+            return Ok(state);
         }
         let held = held(&state, namespaces);
         assert!(
@@ -226,20 +212,20 @@ impl Replicas {
         .unwrap()
     }
 
-    fn start_informer(&self, replica: &Operator) -> Informer {
+    fn start_informer(&self, replica: &Operator) -> Tested<Informer> {
         let target = Target {
             server: format!("http://{}{PROXY}", replica.api_address()),
-            token: replica.token().unwrap(),
+            token: replica.token()?,
             ca_file: self.fleet.dir().join("informer-ca.pem"),
             resource: "v1/configmaps".to_owned(),
             streams_lists: false,
         };
-        Informer::start(self.fleet.dir(), &target).unwrap()
+        Ok(Informer::start(self.fleet.dir(), &target).unwrap())
     }
 
     /// Waits until each member is read, and returns its replica.
     async fn until_shared(&self, replicas: &[&Operator]) {
-        eventually("every member is read by one replica", DEADLINE, || async {
+        until("every member is read by one replica", || async {
             let mut counts = Vec::new();
             for replica in replicas {
                 counts.push(clusters_read_by(replica).await?.len());
@@ -277,25 +263,17 @@ impl Replicas {
 }
 
 #[tokio::test]
-async fn an_informer_at_one_replica_matches_the_members_when_other_replicas_stop_or_die() {
-    let fleet = Fleet::start(Options {
-        members: 3,
-        opensearch: OpenSearchKind::Plain,
-        ..Options::default()
-    })
-    .await
-    .unwrap();
-    prepare(&fleet).await.unwrap();
+async fn an_informer_at_one_replica_matches_the_members_when_other_replicas_stop_or_die() -> Tested
+{
+    let fleet = Fleet::start(Options::of(3, OpenSearchKind::Plain)).await?;
+    prepare(&fleet).await?;
     fs::write(
         fleet.dir().join("informer-ca.pem"),
         fleet.control_plane().ca_pem(),
-    )
-    .unwrap();
-    Objects::of(fleet.control_plane())
-        .unwrap()
+    )?;
+    Objects::of(fleet.control_plane())?
         .create_namespace("search")
-        .await
-        .unwrap();
+        .await?;
     let mut scene = Replicas {
         fleet,
         members: Vec::new(),
@@ -303,13 +281,12 @@ async fn an_informer_at_one_replica_matches_the_members_when_other_replicas_stop
         churns: Vec::new(),
     };
     for number in 1..=3 {
-        let (member, namespace) = (scene.fleet.member(number).unwrap(), unique("informed"));
-        scene.members.push(Objects::of(member).unwrap());
+        let (member, namespace) = (scene.fleet.member(number), unique("informed"));
+        scene.members.push(Objects::of(member)?);
         let churn = Churn::new(member, &namespace, NAMES, RATE)
-            .await
-            .unwrap()
+            .await?
             .seeded(number as u64);
-        churn.begin().await.unwrap();
+        churn.begin().await?;
         scene.churns.push(churn);
         scene.namespaces.push(namespace);
     }
@@ -319,32 +296,31 @@ async fn an_informer_at_one_replica_matches_the_members_when_other_replicas_stop
         "informed",
         &["member1", "member2", "member3"],
         &kinds,
-    )
-    .unwrap();
-    registry.apply().await.unwrap();
+    )?;
+    registry.apply().await?;
     let (zero, one) = (
         scene.start("replica-0").await,
         scene.start("replica-1").await,
     );
-    registry.until_ready().await.unwrap();
+    registry.until_ready().await?;
     scene.until_shared(&[&zero, &one]).await;
     // Each verifies all members: those that it reads, and those of which it asks the other.
     for replica in [&zero, &one] {
-        let verified = replica.run_command(&["verify"]).await.unwrap();
+        let verified = replica.run_command("verify").await?;
         assert_eq!(verified.code, 0, "{verified:?}");
         for member in ["member1", "member2", "member3"] {
             assert!(verified.out.contains(member), "{verified:?}");
         }
     }
 
-    let mut informers = [scene.start_informer(&zero), scene.start_informer(&one)];
+    let mut informers = [scene.start_informer(&zero)?, scene.start_informer(&one)?];
     for informer in &mut informers {
-        until_held(informer, &scene.expected().await, &scene.namespaces).await;
+        until_held(informer, &scene.expected().await, &scene.namespaces).await?;
     }
     scene.write_for(async {}).await;
     let expected = scene.expected().await;
     for informer in &mut informers {
-        let state = until_held(informer, &expected, &scene.namespaces).await;
+        let state = until_held(informer, &expected, &scene.namespaces).await?;
         assert!(state.updated > 0 && state.deleted > 0, "{state:?}");
         assert_eq!(
             state.errors,
@@ -358,7 +334,7 @@ async fn an_informer_at_one_replica_matches_the_members_when_other_replicas_stop
     scene
         .write_for(async { assert!(one.terminate(STOP).await.unwrap().success()) })
         .await;
-    let state = until_held(&mut informer, &scene.expected().await, &scene.namespaces).await;
+    let state = until_held(&mut informer, &scene.expected().await, &scene.namespaces).await?;
     assert_eq!(
         state.errors,
         Vec::<String>::new(),
@@ -366,9 +342,10 @@ async fn an_informer_at_one_replica_matches_the_members_when_other_replicas_stop
     );
 
     // One replica starts, and one is killed: no change is missed.
-    one.restart().unwrap();
+    one.restart()?;
     scene.until_shared(&[&zero, &one]).await;
     scene.write_for(async { one.kill() }).await;
-    registry.until_ready().await.unwrap();
-    until_held(&mut informer, &scene.expected().await, &scene.namespaces).await;
+    registry.until_ready().await?;
+    until_held(&mut informer, &scene.expected().await, &scene.namespaces).await?;
+    Ok(())
 }

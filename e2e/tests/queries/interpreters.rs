@@ -9,9 +9,9 @@ use anyhow::{Context, Result, ensure};
 use e2e::{
     interpreter::{WorkloadInterpreter, manifest},
     objects::Objects,
-    poll::eventually,
     query_api::{list_with_warnings, names_of},
-    scenario::{DEADLINE, Registry, Stage, until_equal},
+    scenario::{DEADLINE, Registry, Stage, until, until_equal},
+    test_result::{Tested, assert_contains},
 };
 use serde_json::{Value, json};
 
@@ -53,8 +53,7 @@ impl Fixture {
             json!([{ "apiVersion": "workload.example.io/v1alpha1", "kind": "Workload" }]);
         let clusters = ["member1", "member2"];
         let registry = Registry::new(&stage, name, &clusters, &selectors).unwrap();
-        registry.apply().await.unwrap();
-        registry.until_ready().await.unwrap();
+        registry.apply_until_ready().await.unwrap();
         Self {
             stage,
             members,
@@ -65,7 +64,7 @@ impl Fixture {
 
     /// Waits until exactly these objects, as `cluster/namespace/name`, match a field selector.
     async fn until_found(&self, selector: &str, expected: &[&str]) {
-        eventually(&format!("{selector} finds {expected:?}"), DEADLINE, || {
+        until(&format!("{selector} finds {expected:?}"), || {
             self.check_found(selector, expected)
         })
         .await
@@ -105,21 +104,21 @@ impl Fixture {
         ready: u32,
         selector: &str,
         expected: &[&str],
-    ) {
-        set_ready(&self.members[member], "nginx", ready)
-            .await
-            .unwrap();
+    ) -> Tested {
+        set_ready(&self.members[member], "nginx", ready).await?;
         let started = Instant::now();
         self.until_found(selector, expected).await;
         println!(
             "{selector} was right {:.2} s after a status was patched",
             started.elapsed().as_secs_f64()
         );
+        Ok(())
     }
 
-    async fn apply_rules(&self, path: &str, object: &Value) {
+    async fn apply_rules(&self, path: &str, object: &Value) -> Tested {
         let path = format!("{RULES}/{path}");
-        self.stage.hub.apply(&path, object).await.unwrap();
+        self.stage.hub.apply(&path, object).await?;
+        Ok(())
     }
 
     async fn delete_rules(&self, path: &str) {
@@ -131,27 +130,23 @@ impl Fixture {
     }
 
     /// Waits until the control plane says that every part of a configuration is in use.
-    async fn until_accepted(&self, path: &str) {
+    async fn until_accepted(&self, path: &str) -> Tested {
         let path = format!("{RULES}/{path}");
-        eventually(&format!("{path} is accepted"), DEADLINE, || async {
+        until(&format!("{path} is accepted"), || async {
             let object = self.stage.hub.get(&path).await?;
             let condition = &object["status"]["conditions"][0];
             let is_accepted = condition["type"] == "Accepted" && condition["reason"] == "InUse";
             ensure!(is_accepted, "{}", object["status"]);
             Ok(())
         })
-        .await
-        .unwrap();
+        .await?;
+        Ok(())
     }
 
     /// Waits until the documents are those of the members' objects, whatever they mean.
     async fn until_indexed(&self) {
-        let mut oracle = self.registry.oracle();
-        for number in [1, 2] {
-            let member = self.stage.fleet.member(number).unwrap();
-            let cluster = format!("member{number}");
-            oracle = oracle.expects(&cluster, member, WORKLOADS).unwrap();
-        }
+        let members = self.stage.fleet.named_members();
+        let oracle = self.registry.oracle().expects_all(members, &[WORKLOADS]);
         until_equal(&oracle).await.unwrap();
     }
 
@@ -173,7 +168,7 @@ async fn define_workloads(member: &Objects) -> Result<()> {
     let path =
         "apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloads.workload.example.io";
     member.apply(path, &definition).await?;
-    eventually("workloads are served", DEADLINE, || member.get(WORKLOADS))
+    until("workloads are served", || member.get(WORKLOADS))
         .await
         .map(drop)
 }
@@ -207,37 +202,43 @@ fn lenient_customization() -> Value {
 }
 
 #[tokio::test]
-async fn answers_about_workloads_follow_objects_rules_and_the_webhook() {
+async fn answers_about_workloads_follow_objects_rules_and_the_webhook() -> Tested {
     let fixture = Fixture::start("workloads").await;
     fixture.until_found("interpretedBy=built-in", &ALL).await;
 
     let configuration = fixture.interpreter.configuration("webhook-released.yaml");
-    fixture.apply_rules(RELEASED, &configuration.unwrap()).await;
+    fixture
+        .apply_rules(RELEASED, &configuration.unwrap())
+        .await?;
     fixture.until_found(WEBHOOK, &ALL).await;
     fixture
         .until_found("health=Healthy,replicas.desired=3", &ALL)
         .await;
     let certificate = "dependsOn=v1/Secret/default/nginx-certificate";
     fixture.until_found(certificate, &ALL).await;
-    fixture.until_accepted(RELEASED).await;
+    fixture.until_accepted(RELEASED).await?;
 
     let degraded = ["member2/default/nginx"];
     for selector in ["health=Degraded", "health=Degraded,replicas.ready<3"] {
         fixture
             .until_status_is_answered(1, 1, selector, &degraded)
-            .await;
-        fixture.until_status_is_answered(1, 3, selector, &[]).await;
+            .await?;
+        fixture
+            .until_status_is_answered(1, 3, selector, &[])
+            .await?;
     }
     fixture
         .until_status_is_answered(1, 1, "health=Degraded", &degraded)
-        .await;
+        .await?;
 
     // No object changes; the rule does.
     let lenient = "resourceinterpretercustomizations/lenient";
-    fixture.apply_rules(lenient, &lenient_customization()).await;
+    fixture
+        .apply_rules(lenient, &lenient_customization())
+        .await?;
     let by_both = format!("health=Healthy,interpretedBy=customization/lenient,{WEBHOOK}");
     fixture.until_found(&by_both, &ALL).await;
-    fixture.until_accepted(lenient).await;
+    fixture.until_accepted(lenient).await?;
     fixture.delete_rules(lenient).await;
     fixture.until_found("health=Degraded", &degraded).await;
     fixture
@@ -246,40 +247,38 @@ async fn answers_about_workloads_follow_objects_rules_and_the_webhook() {
     fixture.until_found(WEBHOOK, &ALL).await;
     fixture.until_indexed().await;
     fixture.end().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn objects_are_indexed_while_the_webhook_is_away_and_answered_when_it_is_back() {
+async fn objects_are_indexed_while_the_webhook_is_away_and_answered_when_it_is_back() -> Tested {
     let fixture = Fixture::start("away").await;
     let configuration = fixture.interpreter.configuration("webhook-released.yaml");
-    fixture.apply_rules(RELEASED, &configuration.unwrap()).await;
+    fixture
+        .apply_rules(RELEASED, &configuration.unwrap())
+        .await?;
     fixture.until_found(WEBHOOK, &ALL).await;
 
     fixture.interpreter.kill();
     let [first, second] = &fixture.members;
-    apply_workload(first, "new", 3).await.unwrap();
-    set_ready(second, "nginx", 1).await.unwrap();
+    apply_workload(first, "new", 3).await?;
+    set_ready(second, "nginx", 1).await?;
     let changed = ["member1/default/new", "member2/default/nginx"];
     let unknown = "health=Unknown,healthReason=InterpretationFailed";
     fixture.until_found(unknown, &changed).await;
     fixture.until_indexed().await;
     let list = list_with_warnings(&fixture.stage.operator, WORKLOADS)
-        .await
-        .unwrap()
+        .await?
         .0;
-    assert_eq!(names_of::<BTreeSet<String>>(&list).unwrap().len(), 5);
-    let shown = fixture.health_of_all().await.unwrap();
+    assert_eq!(names_of::<BTreeSet<String>>(&list)?.len(), 5);
+    let shown = fixture.health_of_all().await?;
     let row = shown.lines().find(|line| line.contains(" new ")).unwrap();
-    assert!(
-        row.contains("workload-interpreter/workloads.example.io"),
-        "{row}"
-    );
+    assert_contains(&row, "workload-interpreter/workloads.example.io");
 
     // A restart loses what the operator had to ask.
-    fixture.stage.operator.restart().unwrap();
-    fixture.stage.operator.wait_ready(DEADLINE).await.unwrap();
+    fixture.stage.operator.restart_until_ready(DEADLINE).await?;
     let started = Instant::now();
-    fixture.interpreter.restart().await.unwrap();
+    fixture.interpreter.restart().await?;
     fixture
         .until_found("health=Degraded", &["member2/default/nginx"])
         .await;
@@ -294,18 +293,20 @@ async fn objects_are_indexed_while_the_webhook_is_away_and_answered_when_it_is_b
     fixture.until_found("health=Healthy", &healthy).await;
     fixture.until_indexed().await;
     fixture.end().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn the_webhook_is_asked_in_the_dialect_of_the_proposal_and_ignored_while_it_fails() {
+async fn the_webhook_is_asked_in_the_dialect_of_the_proposal_and_ignored_while_it_fails() -> Tested
+{
     let fixture = Fixture::start("proposal").await;
     let configuration = fixture
         .interpreter
         .configuration_with_url("webhook-proposal.yaml");
     let mut configuration = configuration.unwrap();
     configuration["webhooks"][0]["failurePolicy"] = json!("Ignore");
-    fixture.apply_rules(PROPOSAL, &configuration).await;
-    fixture.until_accepted(PROPOSAL).await;
+    fixture.apply_rules(PROPOSAL, &configuration).await?;
+    fixture.until_accepted(PROPOSAL).await?;
     fixture.until_found(WEBHOOK, &ALL).await;
     fixture
         .until_found("health=Healthy,replicas.desired=3", &ALL)
@@ -313,10 +314,10 @@ async fn the_webhook_is_asked_in_the_dialect_of_the_proposal_and_ignored_while_i
     let degraded = ["member1/default/nginx"];
     fixture
         .until_status_is_answered(0, 2, "health=Degraded", &degraded)
-        .await;
+        .await?;
 
     fixture.interpreter.kill();
-    set_ready(&fixture.members[1], "shop", 0).await.unwrap();
+    set_ready(&fixture.members[1], "shop", 0).await?;
     let by_rules = "replicas.ready=0,interpretedBy=built-in,health!=Unknown";
     fixture
         .until_found(by_rules, &["member2/default/shop"])
@@ -324,14 +325,14 @@ async fn the_webhook_is_asked_in_the_dialect_of_the_proposal_and_ignored_while_i
     fixture.until_found("health=Unknown", &[]).await;
 
     // The next change of an object asks the webhook again.
-    fixture.interpreter.restart().await.unwrap();
-    set_ready(&fixture.members[1], "shop", 3).await.unwrap();
+    fixture.interpreter.restart().await?;
+    set_ready(&fixture.members[1], "shop", 3).await?;
     fixture.until_found(WEBHOOK, &ALL).await;
     fixture.until_found("health=Degraded", &degraded).await;
 
     configuration["webhooks"][0]["failurePolicy"] = json!("Fail");
     fixture.interpreter.kill();
-    fixture.apply_rules(PROPOSAL, &configuration).await;
+    fixture.apply_rules(PROPOSAL, &configuration).await?;
     fixture
         .until_found("health=Unknown,healthReason=InterpretationFailed", &ALL)
         .await;
@@ -347,8 +348,9 @@ async fn the_webhook_is_asked_in_the_dialect_of_the_proposal_and_ignored_while_i
         list.contains(r#"result="connection""#),
         "no failed call is counted"
     );
-    fixture.interpreter.restart().await.unwrap();
+    fixture.interpreter.restart().await?;
     fixture.until_found(WEBHOOK, &ALL).await;
     fixture.until_found("health=Degraded", &degraded).await;
     fixture.end().await;
+    Ok(())
 }

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::{
     fleet::{ApiServer, Fleet, OpenSearchKind, Options, SharedFleet},
     http,
+    test_result::Tested,
 };
 use fleetdex_core::{
     kinds,
@@ -23,11 +24,7 @@ const CONCURRENCY: usize = 16;
 
 #[expect(clippy::unwrap_used, reason = "every test needs it")]
 async fn fleet() -> Arc<SharedFleet> {
-    let options = Options {
-        members: 1,
-        opensearch: OpenSearchKind::None,
-        ..Options::default()
-    };
+    let options = Options::of(1, OpenSearchKind::None);
     Fleet::shared(options).await.unwrap()
 }
 
@@ -157,8 +154,8 @@ fn order(lines: &[String]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn the_table_of_built_in_kinds_matches_an_api_server() {
-    let served = served(fleet().await.member(1).unwrap()).await.unwrap();
+async fn the_table_of_built_in_kinds_matches_an_api_server() -> Tested {
+    let served = served(fleet().await.member(1)).await?;
     let ours = ours();
     let set = |lines: &[String]| lines.iter().cloned().collect::<BTreeSet<String>>();
     let (theirs_only, ours_only): (Vec<String>, Vec<String>) = (
@@ -175,14 +172,15 @@ async fn the_table_of_built_in_kinds_matches_an_api_server() {
         order(&ours),
         "which kind a bare name means depends on the order"
     );
+    Ok(())
 }
 
 /// Sends every field label of any kind to every kind, and compares which are accepted.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_kind_accepts_exactly_the_field_labels_of_its_table() {
+async fn every_kind_accepts_exactly_the_field_labels_of_its_table() -> Tested {
     let fleet = fleet().await;
-    let server = fleet.member(1).unwrap();
-    let client = http::client(Some(server.ca_pem())).unwrap();
+    let server = fleet.member(1);
+    let client = http::client(Some(server.ca_pem()))?;
     let labels: BTreeSet<&str> = kinds::all()
         .iter()
         .flat_map(|entry| kinds::field_labels(&entry.gvk()))
@@ -225,18 +223,18 @@ async fn every_kind_accepts_exactly_the_field_labels_of_its_table() {
     let answers: Vec<Option<String>> = stream::iter(asked)
         .buffered(CONCURRENCY)
         .try_collect()
-        .await
-        .unwrap();
+        .await?;
     let wrong: Vec<String> = answers.into_iter().flatten().collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
+    Ok(())
 }
 
 /// Checks that an API server understands our escaping.
 #[tokio::test]
-async fn an_api_server_accepts_the_field_selectors_that_we_print() {
+async fn an_api_server_accepts_the_field_selectors_that_we_print() -> Tested {
     let fleet = fleet().await;
-    let server = fleet.member(1).unwrap();
-    let client = http::client(Some(server.ca_pem())).unwrap();
+    let server = fleet.member(1);
+    let client = http::client(Some(server.ca_pem()))?;
     let label = fleetdex_core::model::FieldPath::new("metadata.name");
     for value in ["", "a", "a,b", r"a\b", "a=b", r"\,=", " ", "(é)"] {
         let values = BTreeSet::from([value.to_owned()]);
@@ -252,8 +250,8 @@ async fn an_api_server_accepts_the_field_selectors_that_we_print() {
             "/api/v1/namespaces",
             &[("fieldSelector", &selector.to_string())],
         )
-        .await
-        .unwrap();
+        .await?;
         assert_eq!(status, StatusCode::OK, "{selector}: {text}");
     }
+    Ok(())
 }

@@ -14,6 +14,8 @@ mod interpreters;
 mod kinds;
 mod local;
 mod orders_and_counts;
+#[path = "../../../tests/pure/query_reference.rs"]
+mod query_reference;
 mod reflectors;
 mod scenarios;
 mod selectors;

@@ -12,6 +12,7 @@ use anyhow::{Result, ensure};
 use e2e::{
     engine::engine,
     fleet::{Fleet, Options, SharedFleet, unique_prefix},
+    test_result::Tested,
 };
 use fleetdex_core::{
     model::{
@@ -20,15 +21,16 @@ use fleetdex_core::{
     },
     query::{
         Cursor, Facet, Grant, GroupKey, Groups, Owners, Permitted, Query, RankPosition,
-        RankedQuery, Relation, RelativesQuery, Requester, ResourceName, Searchable, Selectable,
-        Sort, SortKey, ValueCounts, ValueField, ValuePrefix, ValuesQuery, Word, WordText,
-        aggregate,
+        RankedQuery, Relation, RelativesQuery, Requester, ResourceName, Selectable, Sort, SortKey,
+        ValueCounts, ValueField, ValuePrefix, ValuesQuery, Word, WordText,
     },
 };
 use fleetdex_store::{
-    IndexReader as _, Store, VisibleResources, bulk::Write, memory::Memory, opensearch::Engine,
+    CompleteResources, IndexReader as _, Store, bulk::Write, memory::Memory, opensearch::Engine,
 };
 use serde_json::{Value, json};
+
+use crate::query_reference::{QueryReference as _, RelativesReference as _, Searchable, aggregate};
 
 const OBJECTS: usize = 3_000;
 const CLUSTERS: [&str; 3] = ["a", "b", "c"];
@@ -239,7 +241,7 @@ impl Stores {
         for cluster in CLUSTERS {
             let name = cluster.parse()?;
             let revision = store.open(&name, None, 0).await?;
-            store.activate(&revision, &VisibleResources::All).await?;
+            store.activate(&revision, &CompleteResources::All).await?;
             let projector = Projector::new(&name, &resource, &Projection::default(), &fields());
             let mut writes = Vec::new();
             for widget in self
@@ -266,6 +268,13 @@ impl Stores {
         Ok(())
     }
 
+    fn engines(&self) -> [(&str, &dyn Store); 2] {
+        [
+            ("the embedded store", &self.memory),
+            ("OpenSearch", &self.opensearch),
+        ]
+    }
+
     /// All pages of a query, from both stores, in the requested order.
     async fn pages(&self, query: &Query) -> Result<usize> {
         let mut expected: Vec<&Widget> = self
@@ -278,11 +287,7 @@ impl Stores {
             .into_iter()
             .map(|widget| uid(widget.number))
             .collect();
-        let stores: [(&str, &dyn Store); 2] = [
-            ("the embedded store", &self.memory),
-            ("OpenSearch", &self.opensearch),
-        ];
-        for (name, store) in stores {
+        for (name, store) in self.engines() {
             let found = all_pages(store, query, expected.len()).await?;
             let first = found
                 .iter()
@@ -315,11 +320,7 @@ impl Stores {
             })
             .collect();
         expected.sort();
-        let stores: [(&str, &dyn Store); 2] = [
-            ("the embedded store", &self.memory),
-            ("OpenSearch", &self.opensearch),
-        ];
-        for (name, store) in stores {
+        for (name, store) in self.engines() {
             let found = ranked_pages(store, query).await?;
             ensure!(
                 found == expected,
@@ -354,11 +355,7 @@ impl Stores {
             requester: Requester::Operator,
             prefixes: vec![prefix.clone()],
         };
-        let stores: [(&str, &dyn Store); 2] = [
-            ("the embedded store", &self.memory),
-            ("OpenSearch", &self.opensearch),
-        ];
-        for (name, store) in stores {
+        for (name, store) in self.engines() {
             let found = store.frequent_values(&asked).await?;
             ensure!(
                 found == [expected.clone()],
@@ -370,35 +367,25 @@ impl Stores {
 
     async fn relatives(&self, asked: &RelativesQuery) -> Result<usize> {
         let expected = asked.among(&self.widgets);
-        let (memory, opensearch) = (
-            self.memory.relatives(asked).await?,
-            self.opensearch.relatives(asked).await?,
-        );
-        ensure!(
-            memory == expected,
-            "{asked:?}: the embedded store finds {memory:?}, not {expected:?}"
-        );
-        ensure!(
-            opensearch == expected,
-            "{asked:?}: OpenSearch finds {opensearch:?}, not {expected:?}"
-        );
+        for (name, store) in self.engines() {
+            let found = store.relatives(asked).await?;
+            ensure!(
+                found == expected,
+                "{asked:?}: {name} finds {found:?}, not {expected:?}"
+            );
+        }
         Ok(expected.len())
     }
 
     async fn counts(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups> {
-        let expected = aggregate::aggregate(&self.widgets, query, by, top)?;
-        let (memory, opensearch) = (
-            self.memory.aggregate(query, by, top).await?,
-            self.opensearch.aggregate(query, by, top).await?,
-        );
-        ensure!(
-            memory == expected,
-            "{by:?}: the embedded store counts {memory:?}, not {expected:?}"
-        );
-        ensure!(
-            opensearch == expected,
-            "{by:?}: OpenSearch counts {opensearch:?}, not {expected:?}"
-        );
+        let expected = aggregate(&self.widgets, query, by, top)?;
+        for (name, store) in self.engines() {
+            let counts = store.aggregate(query, by, top).await?;
+            ensure!(
+                counts == expected,
+                "{by:?}: {name} counts {counts:?}, not {expected:?}"
+            );
+        }
         Ok(expected)
     }
 }
@@ -496,13 +483,14 @@ fn compare(left: &Widget, right: &Widget, query: &Query) -> Ordering {
 }
 
 #[tokio::test]
-async fn orders_owners_and_counts_agree_in_every_engine() {
-    let stores = Stores::filled().await.unwrap();
-    check_orders(&stores).await.unwrap();
-    check_owners(&stores).await.unwrap();
-    check_counts(&stores).await.unwrap();
-    check_words(&stores).await.unwrap();
-    check_values(&stores).await.unwrap();
+async fn orders_owners_and_counts_agree_in_every_engine() -> Tested {
+    let stores = Stores::filled().await?;
+    check_orders(&stores).await?;
+    check_owners(&stores).await?;
+    check_counts(&stores).await?;
+    check_words(&stores).await?;
+    check_values(&stores).await?;
+    Ok(())
 }
 
 async fn check_orders(stores: &Stores) -> Result<()> {
@@ -585,6 +573,13 @@ async fn check_owners(stores: &Stores) -> Result<()> {
             "nothing".to_owned(),
         ],
     };
+    let asked = |relation| RelativesQuery {
+        clusters: vec![],
+        namespaces: vec![],
+        permitted: Permitted::Everything,
+        requester: Requester::Operator,
+        relation,
+    };
     let relations = [
         Relation::OwnedBy(owners.clone()),
         Relation::OwnedBy(Owners::default()),
@@ -597,29 +592,17 @@ async fn check_owners(stores: &Stores) -> Result<()> {
             (vec![], vec![]),
             (vec!["a".parse()?, "b".parse()?], vec!["shop".parse()?]),
         ] {
-            let (permitted, requester, relation) =
-                (Permitted::Everything, Requester::Operator, relation.clone());
-            seen += stores
-                .relatives(&RelativesQuery {
-                    clusters,
-                    namespaces,
-                    permitted,
-                    requester,
-                    relation,
-                })
-                .await?;
+            let asked = RelativesQuery {
+                clusters,
+                namespaces,
+                ..asked(relation.clone())
+            };
+            seen += stores.relatives(&asked).await?;
         }
     }
-    let not_mine = named(Some("gadgets"));
-    let asked = RelativesQuery {
-        clusters: vec![],
-        namespaces: vec![],
-        permitted: Permitted::Everything,
-        requester: Requester::Operator,
-        relation: not_mine,
-    };
+    let not_mine = asked(named(Some("gadgets")));
     ensure!(
-        stores.relatives(&asked).await? == 0,
+        stores.relatives(&not_mine).await? == 0,
         "gadgets were found among widgets"
     );
     let owned = Query {

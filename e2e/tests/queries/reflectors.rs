@@ -17,13 +17,14 @@ use e2e::{
     fleet::{Fleet, OpenSearchKind, Options, Registration, unique, unique_prefix},
     objects::{Objects, config_map_path},
     operator::Operator,
-    poll::eventually,
-    scenario::{DEADLINE, Registry, SECRETS, cluster_path, prepare, register, start_operator},
+    query_api::kube_client,
+    scenario::{Registry, SECRETS, cluster_path, prepare, register, start_operator, until},
+    test_result::Tested,
 };
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
-    Api, Client, Config, ResourceExt,
+    Api, ResourceExt,
     runtime::{
         reflector::{self, Store},
         watcher::{self, Event},
@@ -57,18 +58,8 @@ impl Drop for ConfigMapReflector {
     }
 }
 
-fn client(operator: &Operator, store: &str) -> Result<Client> {
-    let url = format!(
-        "http://{}/apis/search.fleetdex.io/v1alpha1/search/{store}",
-        operator.api_address()
-    );
-    let mut config = Config::new(url.parse()?);
-    config.auth_info.token = Some(operator.token()?.into());
-    Ok(Client::try_from(config)?)
-}
-
 fn start_reflector(operator: &Operator, store: &str, labels: &str) -> Result<ConfigMapReflector> {
-    let api: Api<ConfigMap> = Api::all(client(operator, store)?);
+    let api: Api<ConfigMap> = Api::all(kube_client(operator, &format!("/{store}"))?);
     let (reader, writer) = reflector::store();
     let lists = Arc::new(AtomicUsize::new(0));
     let (sender, deleted) = mpsc::unbounded_channel();
@@ -138,9 +129,9 @@ async fn until_same(
     members: &[&Objects],
     namespaces: &[String],
     why: &str,
-) {
+) -> Tested {
     for (reflector, store) in reflectors.iter().zip(STORES) {
-        eventually(&format!("{store}: {why}"), DEADLINE, || async {
+        until(&format!("{store}: {why}"), || async {
             let (held, expected) = (
                 reflector.held(namespaces),
                 stored_in_members(members, namespaces).await?,
@@ -158,9 +149,9 @@ async fn until_same(
             );
             Ok(())
         })
-        .await
-        .unwrap();
+        .await?;
     }
+    Ok(())
 }
 
 async fn until_written(churns: &[Running], writes: u64) {
@@ -171,43 +162,32 @@ async fn until_written(churns: &[Running], writes: u64) {
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn reflectors_match_the_members() {
-    let fleet = Fleet::start(Options {
-        members: 2,
-        opensearch: OpenSearchKind::Plain,
-        ..Options::default()
-    })
-    .await
-    .unwrap();
-    prepare(&fleet).await.unwrap();
-    let hub = Objects::of(fleet.control_plane()).unwrap();
-    let members = [
-        Objects::of(fleet.member(1).unwrap()).unwrap(),
-        Objects::of(fleet.member(2).unwrap()).unwrap(),
-    ];
+async fn reflectors_match_the_members() -> Tested {
+    let fleet = Fleet::start(Options::of(2, OpenSearchKind::Plain)).await?;
+    prepare(&fleet).await?;
+    let hub = Objects::of(fleet.control_plane())?;
+    let members = [Objects::of(fleet.member(1))?, Objects::of(fleet.member(2))?];
     let namespaces = [unique("watched"), unique("watched")];
     let mut churns = Vec::new();
     for (number, namespace) in (1..=2).zip(&namespaces) {
-        let churn = Churn::new(fleet.member(number).unwrap(), namespace, NAMES, RATE)
-            .await
-            .unwrap()
+        let churn = Churn::new(fleet.member(number), namespace, NAMES, RATE)
+            .await?
             .seeded(number as u64);
-        churn.begin().await.unwrap();
+        churn.begin().await?;
         churns.push(churn);
     }
-    let operator = start_operator(&fleet, &[]).await.unwrap();
+    let operator = start_operator(&fleet, &[]).await?;
     let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
-    let mut registry =
-        Registry::in_fleet(&fleet, "watched", &["member1", "member2"], &kinds).unwrap();
-    registry.apply().await.unwrap();
+    let mut registry = Registry::in_fleet(&fleet, "watched", &["member1", "member2"], &kinds)?;
+    registry.apply().await?;
     let embedded = json!({
         "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "watched-embedded" },
         "spec": { "resourceSelectors": kinds },
     });
-    hub.apply(EMBEDDED, &embedded).await.unwrap();
-    registry.until_ready().await.unwrap();
-    eventually("the embedded store answers", DEADLINE, || async {
-        let api: Api<ConfigMap> = Api::all(client(&operator, "cache")?);
+    hub.apply(EMBEDDED, &embedded).await?;
+    registry.until_ready().await?;
+    until("the embedded store answers", || async {
+        let api: Api<ConfigMap> = Api::all(kube_client(&operator, "/cache")?);
         let found = api.list(&kube::api::ListParams::default()).await?;
         ensure!(
             found
@@ -218,8 +198,7 @@ async fn reflectors_match_the_members() {
         );
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
 
     let mut reflectors: Vec<ConfigMapReflector> = STORES
         .iter()
@@ -232,28 +211,26 @@ async fn reflectors_match_the_members() {
     let running: Vec<Running> = churns.iter().map(Churn::start).collect();
     until_written(&running, 500).await;
     for churn in running {
-        churn.stop().await.unwrap();
+        churn.stop().await?;
     }
     let all = [&members[0], &members[1]];
-    until_same(&reflectors, &all, &namespaces, "what changed is followed").await;
+    until_same(&reflectors, &all, &namespaces, "what changed is followed").await?;
 
     // An object starts and stops matching a selector.
     let path = config_map_path(&namespaces[0], "painted");
     for colour in ["red", "blue"] {
         let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "painted", "labels": { "colour": colour } } });
-        members[0].apply(&path, &object).await.unwrap();
+        members[0].apply(&path, &object).await?;
         for reflector in &red {
-            eventually(
+            until(
                 &format!("the reflector holds the {colour} object"),
-                DEADLINE,
                 || async {
                     let is_held = !reflector.held(&namespaces).is_empty();
                     ensure!(is_held == (colour == "red"), "held: {is_held}");
                     Ok(())
                 },
             )
-            .await
-            .unwrap();
+            .await?;
         }
     }
     for reflector in &mut red {
@@ -261,33 +238,22 @@ async fn reflectors_match_the_members() {
     }
 
     // A member is deregistered, changes meanwhile, and is registered again.
-    hub.delete(&cluster_path("member2")).await.unwrap();
-    until_same(
-        &reflectors,
-        &all[..1],
-        &namespaces,
-        "the objects of a member that has left are gone",
-    )
-    .await;
+    hub.delete(&cluster_path("member2")).await?;
+    let why = "the objects of a member that has left are gone";
+    until_same(&reflectors, &all[..1], &namespaces, why).await?;
     let running: Vec<Running> = churns.iter().map(Churn::start).collect();
     until_written(&running, 60).await;
     register(
         &hub,
-        &Registration::new(fleet.member(2).unwrap(), "member2", SECRETS),
+        &Registration::new(fleet.member(2), "member2", SECRETS),
     )
-    .await
-    .unwrap();
+    .await?;
     until_written(&running, 120).await;
     for churn in running {
-        churn.stop().await.unwrap();
+        churn.stop().await?;
     }
-    until_same(
-        &reflectors,
-        &all,
-        &namespaces,
-        "a member that joins is followed",
-    )
-    .await;
+    let why = "a member that joins is followed";
+    until_same(&reflectors, &all, &namespaces, why).await?;
     for (reflector, store) in reflectors
         .iter_mut()
         .chain(&mut red)
@@ -308,17 +274,11 @@ async fn reflectors_match_the_members() {
     registry.prefix = unique_prefix("elsewhere");
     let prefix = json!(registry.prefix);
     registry.store()["indexPrefix"] = prefix;
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
+    registry.apply_until_ready().await?;
     until_written(&running, 240).await;
     for churn in running {
-        churn.stop().await.unwrap();
+        churn.stop().await?;
     }
-    until_same(
-        &reflectors,
-        &all,
-        &namespaces,
-        "a registry that moves is followed",
-    )
-    .await;
+    let why = "a registry that moves is followed";
+    until_same(&reflectors, &all, &namespaces, why).await
 }

@@ -16,9 +16,9 @@ use e2e::{
     http,
     objects::Objects,
     operator::Operator,
-    poll::eventually,
     query_api::store_at,
-    scenario::{DEADLINE, SECRETS, prepare, start_operator},
+    scenario::{SECRETS, prepare, start_operator, until},
+    test_result::Tested,
 };
 use reqwest::Method;
 use serde::Deserialize;
@@ -174,18 +174,13 @@ struct Servers {
 
 impl Servers {
     async fn start(kind: OpenSearchKind) -> Result<Self> {
-        let fleet = Fleet::start(Options {
-            members: 1,
-            opensearch: kind,
-            ..Options::default()
-        })
-        .await?;
+        let fleet = Fleet::start(Options::of(1, kind)).await?;
         prepare(&fleet).await?;
         let hub = Objects::of(fleet.control_plane())?;
         let stores = register(&hub, &fleet).await?;
         let operator = start_operator(&fleet, &[]).await?;
         Ok(Self {
-            member: Objects::of(fleet.member(1)?)?,
+            member: Objects::of(fleet.member(1))?,
             operator,
             client: http::client(None)?,
             stores,
@@ -247,12 +242,8 @@ impl Servers {
             let name = definition["metadata"]["name"]
                 .as_str()
                 .context("a definition without a name")?;
-            self.member
-                .apply(
-                    &format!("apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"),
-                    definition,
-                )
-                .await?;
+            let path = format!("apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
+            self.member.apply(&path, definition).await?;
         }
         for namespace in &file.namespaces {
             self.member.create_namespace(namespace).await?;
@@ -298,7 +289,7 @@ impl Servers {
                 .unwrap_or_default()
                 .trim_start_matches('.');
             for engine in STORES {
-                eventually(&format!("{engine:?} knows {path}"), DEADLINE, || async {
+                until(&format!("{engine:?} knows {path}"), || async {
                     let (status, answer) = self
                         .send(
                             engine,
@@ -322,7 +313,7 @@ impl Servers {
         }
         for engine in STORES {
             let what = format!("{engine:?} has {collection}");
-            eventually(&what, DEADLINE, || async {
+            until(&what, || async {
                 let (status, list) = self.send(engine, collection, &[]).await?;
                 ensure!(status == 200, "{list}");
                 for (name, version) in &versions {
@@ -351,7 +342,7 @@ impl Servers {
         let status = object
             .as_object_mut()
             .and_then(|members| members.remove("status"));
-        let made = eventually(&format!("{path} is made"), DEADLINE, || {
+        let made = until(&format!("{path} is made"), || {
             self.member.apply(&path, &object)
         })
         .await?;
@@ -466,11 +457,8 @@ async fn register(hub: &Objects, fleet: &Fleet) -> Result<[String; 2]> {
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "scenarios", "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } },
             "stringData": { "username": username, "password": password },
         });
-        hub.apply(
-            &format!("api/v1/namespaces/{SECRETS}/secrets/scenarios"),
-            &secret,
-        )
-        .await?;
+        let path = format!("api/v1/namespaces/{SECRETS}/secrets/scenarios");
+        hub.apply(&path, &secret).await?;
         store["caBundle"] = ca.into();
         store["secretRef"] = json!({ "namespace": SECRETS, "name": "scenarios" });
     }
@@ -627,11 +615,14 @@ async fn run(kind: OpenSearchKind) -> Result<()> {
 }
 
 #[tokio::test]
-async fn requests_have_equal_responses_from_kubernetes_opensearch_and_the_embedded_store() {
-    run(OpenSearchKind::Plain).await.unwrap();
+async fn requests_have_equal_responses_from_kubernetes_opensearch_and_the_embedded_store() -> Tested
+{
+    run(OpenSearchKind::Plain).await?;
+    Ok(())
 }
 
 #[tokio::test]
-async fn requests_have_equal_responses_over_opensearch_2() {
-    run(OpenSearchKind::Secure).await.unwrap();
+async fn requests_have_equal_responses_over_opensearch_2() -> Tested {
+    run(OpenSearchKind::Secure).await?;
+    Ok(())
 }

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use e2e::{
     engine::engine,
-    fleet::{ApiServer, Fleet, OpenSearchServer, Options},
+    fleet::{ApiServer, Fleet, OpenSearchKind, OpenSearchServer, Options},
     generate::{
         Family, GeneratedSelectors, Generator, Planned, SEED_VARIABLE, families, seed,
         widget_definition,
@@ -21,16 +21,18 @@ use e2e::{
 };
 use fleetdex_core::{
     model::{ClusterName, FieldValues, Object, Projection, Projector, Scope},
-    query::{CheckedQuery, Query, ResourceName, Searchable, Selectable, WordText},
+    query::{CheckedQuery, Query, ResourceName, Selectable, WordText},
 };
 use fleetdex_store::{
-    DocumentWriter as _, RevisionStore as _, VisibleResources,
+    CompleteResources, DocumentWriter as _, RevisionStore as _,
     bulk::{Verdict, Write},
     opensearch::dsl::{self, Paging},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json, value::RawValue};
+
+use crate::query_reference::{QueryReference as _, Searchable};
 
 /// How many selectors are tried.
 const SELECTORS: usize = 2_800;
@@ -50,12 +52,8 @@ async fn any_selector_selects_the_same_in_an_api_server_opensearch_and_memory() 
 }
 
 async fn check_engines_agree(seed: u64) -> Result<()> {
-    let fleet = Fleet::start(Options {
-        members: 1,
-        ..Options::default()
-    })
-    .await?;
-    let member = Member::of(fleet.member(1)?)?;
+    let fleet = Fleet::start(Options::of(1, OpenSearchKind::Plain)).await?;
+    let member = Member::of(fleet.member(1))?;
     let mut generator = Generator::new(seed);
     let names = member.create(generator.objects()).await?;
     let mut lists = Vec::new();
@@ -437,7 +435,7 @@ async fn index(server: &OpenSearchServer, kinds: &[Kind<'_>]) -> Result<()> {
     let engine = engine(server, PREFIX, 1)?;
     engine.prepare().await?;
     let revision = engine.open(&cluster, None, 0).await?;
-    engine.activate(&revision, &VisibleResources::All).await?;
+    engine.activate(&revision, &CompleteResources::All).await?;
     let mut writes = Vec::new();
     for kind in kinds {
         for item in &kind.items {
@@ -606,9 +604,10 @@ impl<'f> Member<'f> {
         );
         if let Some(status) = status {
             let change = json!({ "status": status });
+            let target = format!("{path}/status");
             self.send(
                 Method::PATCH,
-                &format!("{path}/status"),
+                &target,
                 "application/merge-patch+json",
                 &change,
             )

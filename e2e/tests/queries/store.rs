@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::{
     engine::engine,
     fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, SharedFleet, unique_prefix},
+    test_result::Tested,
 };
 use fleetdex_core::{
     kinds,
@@ -22,8 +23,8 @@ use fleetdex_core::{
     },
 };
 use fleetdex_store::{
-    DocumentVersions as _, DocumentWriter as _, Extent, IndexReader as _, IndexRevision,
-    KindExtent, RevisionStore as _, StoreError, VisibleResources,
+    CompleteResources, DocumentVersions as _, DocumentWriter as _, Extent, IndexReader as _,
+    IndexRevision, KindExtent, RevisionStore as _, StoreError,
     bulk::{Verdict, Write},
     opensearch::Engine,
 };
@@ -34,12 +35,7 @@ const WRITES_PER_REQUEST: usize = 2_500;
 
 #[expect(clippy::unwrap_used, reason = "every test needs it")]
 async fn fleet(opensearch: OpenSearchKind) -> Arc<SharedFleet> {
-    Fleet::shared(Options {
-        opensearch,
-        ..Options::default()
-    })
-    .await
-    .unwrap()
+    Fleet::shared(Options::of(0, opensearch)).await.unwrap()
 }
 
 /// A separate store in an OpenSearch.
@@ -78,7 +74,7 @@ impl TestStore {
     async fn write(&self, cluster: &str, objects: &[TestObject]) -> Result<()> {
         let revision = self.engine.open(&cluster.parse()?, None, 0).await?;
         self.engine
-            .activate(&revision, &VisibleResources::All)
+            .activate(&revision, &CompleteResources::All)
             .await?;
         self.fill(&revision, objects).await
     }
@@ -141,6 +137,11 @@ impl TestStore {
             between(number).await?;
         }
         Ok(names)
+    }
+
+    /// All pages while nothing changes.
+    async fn all(&self, query: &Query) -> Result<Vec<String>> {
+        self.pages(query, async |_| Ok(())).await
     }
 
     async fn versions(&self, cluster: &str, extent: &Extent) -> Result<Vec<String>> {
@@ -273,9 +274,9 @@ fn orders() -> Vec<Vec<Sort>> {
 }
 
 #[tokio::test]
-async fn concatenated_pages_equal_one_large_page_with_and_without_namespaces() {
-    let store = TestStore::new().await.unwrap();
-    two_clusters(&store).await.unwrap();
+async fn concatenated_pages_equal_one_large_page_with_and_without_namespaces() -> Tested {
+    let store = TestStore::new().await?;
+    two_clusters(&store).await?;
     for (name, count) in [("pods", 60), ("nodes", 24)] {
         let resource = built_in(name);
         for sort in orders() {
@@ -283,7 +284,7 @@ async fn concatenated_pages_equal_one_large_page_with_and_without_namespaces() {
                 sort: sort.clone(),
                 ..query(&resource, 1_000)
             };
-            let single = store.pages(&whole, async |_| Ok(())).await.unwrap();
+            let single = store.all(&whole).await?;
             assert_eq!(
                 single.iter().collect::<BTreeSet<_>>().len(),
                 count,
@@ -291,15 +292,11 @@ async fn concatenated_pages_equal_one_large_page_with_and_without_namespaces() {
             );
             for limit in [7, 1, count / 2, count - 1, count, count + 1] {
                 let paged = store
-                    .pages(
-                        &Query {
-                            limit,
-                            ..whole.clone()
-                        },
-                        async |_| Ok(()),
-                    )
-                    .await
-                    .unwrap();
+                    .all(&Query {
+                        limit,
+                        ..whole.clone()
+                    })
+                    .await?;
                 let lost: Vec<&String> =
                     single.iter().filter(|name| !paged.contains(name)).collect();
                 assert!(lost.is_empty(), "pages of {limit} lose {lost:?}, {sort:?}");
@@ -307,16 +304,14 @@ async fn concatenated_pages_equal_one_large_page_with_and_without_namespaces() {
             }
         }
     }
+    Ok(())
 }
 
 #[tokio::test]
-async fn the_standard_order_is_namespace_then_name_then_cluster() {
-    let store = TestStore::new().await.unwrap();
-    two_clusters(&store).await.unwrap();
-    let pods = store
-        .pages(&query(&built_in("pods"), 7), async |_| Ok(()))
-        .await
-        .unwrap();
+async fn the_standard_order_is_namespace_then_name_then_cluster() -> Tested {
+    let store = TestStore::new().await?;
+    two_clusters(&store).await?;
+    let pods = store.all(&query(&built_in("pods"), 7)).await?;
     assert_eq!(
         pods[..3],
         ["member1/a/pod-0", "team/prod/a/pod-0", "member1/a/pod-1"]
@@ -326,7 +321,7 @@ async fn the_standard_order_is_namespace_then_name_then_cluster() {
         clusters: vec!["team/prod".parse().unwrap()],
         ..query(&built_in("nodes"), 5)
     };
-    let nodes = store.pages(&one, async |_| Ok(())).await.unwrap();
+    let nodes = store.all(&one).await?;
     assert_eq!(
         nodes[..3],
         [
@@ -336,18 +331,16 @@ async fn the_standard_order_is_namespace_then_name_then_cluster() {
         ]
     );
     assert_eq!(nodes.len(), 12);
+    Ok(())
 }
 
 #[tokio::test]
-async fn changes_between_pages_do_not_affect_later_pages() {
-    let store = TestStore::new().await.unwrap();
-    two_clusters(&store).await.unwrap();
+async fn changes_between_pages_do_not_affect_later_pages() -> Tested {
+    let store = TestStore::new().await?;
+    two_clusters(&store).await?;
     let (pods, nodes) = (built_in("pods"), built_in("nodes"));
     for resource in [&pods, &nodes] {
-        let before = store
-            .pages(&query(resource, 1_000), async |_| Ok(()))
-            .await
-            .unwrap();
+        let before = store.all(&query(resource, 1_000)).await?;
         let stir = async |number: usize| {
             let made = |name: String, version: usize| {
                 TestObject::new(
@@ -372,34 +365,28 @@ async fn changes_between_pages_do_not_affect_later_pages() {
                 Ok(())
             }
         };
-        let paged = store.pages(&query(resource, 7), stir).await.unwrap();
+        let paged = store.pages(&query(resource, 7), stir).await?;
         assert_eq!(before, paged);
-        let after = store
-            .pages(&query(resource, 7), async |_| Ok(()))
-            .await
-            .unwrap();
+        let after = store.all(&query(resource, 7)).await?;
         assert_ne!(before, after, "nothing changed between the pages");
     }
+    Ok(())
 }
 
 #[tokio::test]
-async fn the_last_page_closes_the_view_and_pages_report_the_remaining_count() {
-    let store = TestStore::new().await.unwrap();
-    two_clusters(&store).await.unwrap();
+async fn the_last_page_closes_the_view_and_pages_report_the_remaining_count() -> Tested {
+    let store = TestStore::new().await?;
+    two_clusters(&store).await?;
     let query = query(&built_in("nodes"), 10);
-    let first = store.engine.search(&query, None).await.unwrap();
+    let first = store.engine.search(&query, None).await?;
     assert_eq!((first.items.len(), first.remaining), (10, Some(14)));
     let cursor = first.next.unwrap();
-    let second = store.engine.search(&query, Some(&cursor)).await.unwrap();
+    let second = store.engine.search(&query, Some(&cursor)).await?;
     assert_eq!(second.items.len(), 10);
     // Pages can be read again until the last one is read.
-    let again = store.engine.search(&query, Some(&cursor)).await.unwrap();
-    assert_eq!(names_of(&second).unwrap(), names_of(&again).unwrap());
-    let third = store
-        .engine
-        .search(&query, second.next.as_ref())
-        .await
-        .unwrap();
+    let again = store.engine.search(&query, Some(&cursor)).await?;
+    assert_eq!(names_of(&second)?, names_of(&again)?);
+    let third = store.engine.search(&query, second.next.as_ref()).await?;
     assert_eq!(third.items.len(), 4);
     assert!(third.next.is_none());
     let late = store
@@ -408,29 +395,23 @@ async fn the_last_page_closes_the_view_and_pages_report_the_remaining_count() {
         .await
         .unwrap_err();
     assert!(matches!(late, StoreError::Expired), "{late}");
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_cursor_into_a_closed_view_has_expired() {
-    let store = TestStore::new().await.unwrap();
-    two_clusters(&store).await.unwrap();
+async fn a_cursor_into_a_closed_view_has_expired() -> Tested {
+    let store = TestStore::new().await?;
+    two_clusters(&store).await?;
     let query = query(&built_in("pods"), 10);
-    let cursor = store
-        .engine
-        .search(&query, None)
-        .await
-        .unwrap()
-        .next
-        .unwrap();
-    let client = store.server().unwrap().client().unwrap();
+    let cursor = store.engine.search(&query, None).await?.next.unwrap();
+    let client = store.server().unwrap().client()?;
     let closed = client
         .send(
             Method::DELETE,
             "_search/point_in_time",
             Some(&json!({ "pit_id": [cursor.snapshot] })),
         )
-        .await
-        .unwrap();
+        .await?;
     assert_eq!(closed.status, 200, "{}", closed.body);
     let late = store
         .engine
@@ -440,46 +421,31 @@ async fn a_cursor_into_a_closed_view_has_expired() {
     assert!(matches!(late, StoreError::Expired), "{late}");
 
     // The index is deleted, and the view with it.
-    let next = store
-        .engine
-        .search(&query, None)
-        .await
-        .unwrap()
-        .next
-        .unwrap();
+    let next = store.engine.search(&query, None).await?.next.unwrap();
     store
         .engine
         .drop_cluster(&"member1".parse().unwrap())
-        .await
-        .unwrap();
+        .await?;
     store
         .engine
         .drop_cluster(&"team/prod".parse().unwrap())
-        .await
-        .unwrap();
+        .await?;
     let late = store.engine.search(&query, Some(&next)).await.unwrap_err();
     assert!(matches!(late, StoreError::Expired), "{late}");
     // A query without visible indices has an empty result, not an error.
-    assert!(
-        store
-            .engine
-            .search(&query, None)
-            .await
-            .unwrap()
-            .items
-            .is_empty()
-    );
+    assert!(store.engine.search(&query, None).await?.items.is_empty());
+    Ok(())
 }
 
 #[tokio::test]
-async fn every_version_is_visited_once_across_page_boundaries() {
+async fn every_version_is_visited_once_across_page_boundaries() -> Tested {
     for shards in [1, 3] {
-        visit_across_page_boundaries(&TestStore::with_shards(shards).await.unwrap()).await;
+        visit_across_page_boundaries(&TestStore::with_shards(shards).await?).await?;
     }
+    Ok(())
 }
 
-#[expect(clippy::unwrap_used, reason = "part of a test")]
-async fn visit_across_page_boundaries(store: &TestStore) {
+async fn visit_across_page_boundaries(store: &TestStore) -> Tested {
     let resource = built_in("configmaps");
     let extent = Extent::Kind(KindExtent {
         api_version: "v1".to_owned(),
@@ -498,20 +464,21 @@ async fn visit_across_page_boundaries(store: &TestStore) {
                 )
             })
             .collect();
-        store.write("member1", &objects).await.unwrap();
+        store.write("member1", &objects).await?;
         written = count;
-        let seen = store.versions("member1", &extent).await.unwrap();
+        let seen = store.versions("member1", &extent).await?;
         assert_eq!(seen.len(), count);
         let expected: BTreeSet<String> = (0..count)
             .map(|number| format!("v1/ConfigMap/a-c{number} {}", 1_000 + number))
             .collect();
         assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), expected);
     }
+    Ok(())
 }
 
 #[tokio::test]
-async fn documents_outside_600_kinds_are_found_within_the_limits_of_a_request() {
-    let store = TestStore::new().await.unwrap();
+async fn documents_outside_600_kinds_are_found_within_the_limits_of_a_request() -> Tested {
+    let store = TestStore::new().await?;
     // One version with many kinds, many versions with one kind, in all namespaces and in one.
     let name = |number: usize| {
         if number < 100 {
@@ -560,23 +527,20 @@ async fn documents_outside_600_kinds_are_found_within_the_limits_of_a_request() 
         ));
         outside.push(format!("{version}/{name}/covered-x 5"));
     }
-    store.write("member1", &objects).await.unwrap();
+    store.write("member1", &objects).await?;
     outside.sort();
-    let seen = store
-        .versions("member1", &Extent::Outside(extents))
-        .await
-        .unwrap();
+    let seen = store.versions("member1", &Extent::Outside(extents)).await?;
     assert_eq!(seen, outside);
     let everything = store
         .versions("member1", &Extent::Outside(Vec::new()))
-        .await
-        .unwrap();
+        .await?;
     assert_eq!(everything.len(), objects.len());
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_truncated_value_does_not_match_the_shorter_value() {
-    let store = TestStore::new().await.unwrap();
+async fn a_truncated_value_does_not_match_the_shorter_value() -> Tested {
+    let store = TestStore::new().await?;
     let resource = kind("example.com/v1", "Widget");
     let color = FieldPath::new("spec.color");
     let fields = vec![SelectableField {
@@ -598,8 +562,7 @@ async fn a_truncated_value_does_not_match_the_shorter_value() {
             "member1",
             &[made("whole", &longest), made("cut", &format!("{longest}x"))],
         )
-        .await
-        .unwrap();
+        .await?;
     let find = async |fields_text: String| -> Result<Vec<String>> {
         let selectable = Selectable::of(&resource.gvk, &fields);
         let query = Query {
@@ -607,17 +570,18 @@ async fn a_truncated_value_does_not_match_the_shorter_value() {
             fields: fields_text.parse().context("parsing")?,
             ..query(&resource, 10)
         };
-        store.pages(&query, async |_| Ok(())).await
+        store.all(&query).await
     };
     assert_eq!(
-        find(format!("spec.color={longest}")).await.unwrap(),
+        find(format!("spec.color={longest}")).await?,
         ["member1/a/whole"]
     );
     assert_eq!(
-        find(format!("spec.color!={longest}")).await.unwrap(),
+        find(format!("spec.color!={longest}")).await?,
         ["member1/a/cut"]
     );
-    assert_eq!(find("spec.color".to_owned()).await.unwrap().len(), 2);
+    assert_eq!(find("spec.color".to_owned()).await?.len(), 2);
+    Ok(())
 }
 
 /// What each type of query finds of a resource: a list in pages, an older view, counts, and owner
@@ -693,7 +657,7 @@ async fn found(
         relation,
     };
     Ok(BTreeMap::from([
-        ("pages", store.pages(&all, async |_| Ok(())).await?.len()),
+        ("pages", store.all(&all).await?.len()),
         ("view", of_view),
         ("placed pages", placed),
         ("counts by cluster", count(&[GroupKey::Cluster]).await??),
@@ -754,7 +718,7 @@ async fn a_first_revision_becomes_visible_kind_by_kind(kind: OpenSearchKind) -> 
     let name_of = ResourceName::from;
     store
         .engine
-        .activate(&revision, &VisibleResources::Only([name_of(&pods)].into()))
+        .activate(&revision, &CompleteResources::Only([name_of(&pods)].into()))
         .await?;
     only(&store, &[&pods], &[&maps, &secrets])
         .await
@@ -772,7 +736,7 @@ async fn a_first_revision_becomes_visible_kind_by_kind(kind: OpenSearchKind) -> 
 
     store
         .engine
-        .activate(&revision, &VisibleResources::Only([name_of(&maps)].into()))
+        .activate(&revision, &CompleteResources::Only([name_of(&maps)].into()))
         .await?;
     only(&store, &[&pods, &maps], &[&secrets])
         .await
@@ -809,7 +773,7 @@ async fn a_first_revision_becomes_visible_kind_by_kind(kind: OpenSearchKind) -> 
 
     store
         .engine
-        .activate(&revision, &VisibleResources::All)
+        .activate(&revision, &CompleteResources::All)
         .await?;
     only(&store, &[&pods, &maps, &secrets], &[])
         .await
@@ -823,7 +787,7 @@ async fn a_first_revision_becomes_visible_kind_by_kind(kind: OpenSearchKind) -> 
     // Visible kinds stay visible.
     store
         .engine
-        .activate(&revision, &VisibleResources::Only([name_of(&pods)].into()))
+        .activate(&revision, &CompleteResources::Only([name_of(&pods)].into()))
         .await?;
     only(&store, &[&pods, &maps, &secrets], &[])
         .await
@@ -831,15 +795,13 @@ async fn a_first_revision_becomes_visible_kind_by_kind(kind: OpenSearchKind) -> 
 }
 
 #[tokio::test]
-async fn a_first_revision_serves_only_complete_kinds() {
-    a_first_revision_becomes_visible_kind_by_kind(OpenSearchKind::Plain)
-        .await
-        .unwrap();
+async fn a_first_revision_serves_only_complete_kinds() -> Tested {
+    a_first_revision_becomes_visible_kind_by_kind(OpenSearchKind::Plain).await?;
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_first_revision_serves_only_complete_kinds_in_opensearch_2() {
-    a_first_revision_becomes_visible_kind_by_kind(OpenSearchKind::Secure)
-        .await
-        .unwrap();
+async fn a_first_revision_serves_only_complete_kinds_in_opensearch_2() -> Tested {
+    a_first_revision_becomes_visible_kind_by_kind(OpenSearchKind::Secure).await?;
+    Ok(())
 }

@@ -5,12 +5,11 @@
 use anyhow::{Context, Result, ensure};
 use e2e::{
     fleet::{Fleet, OpenSearchKind, Options},
-    http,
     objects::{Objects, config_map_path},
     operator::Operator,
-    poll::eventually,
-    query_api::GROUP,
-    scenario::{DEADLINE, Registry, prepare, start_operator},
+    query_api::request,
+    scenario::{DEADLINE, Registry, prepare, start_operator, until},
+    test_result::Tested,
 };
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -63,8 +62,7 @@ impl WatchLines {
 }
 
 async fn ask(operator: &Operator, parameters: &[(&str, &str)]) -> Result<Response> {
-    let url = format!("http://{}{GROUP}/objects", operator.api_address());
-    let request = http::client(None)?.get(url).bearer_auth(operator.token()?);
+    let request = request(operator, "objects")?;
     Ok(request.query(parameters).send().await?)
 }
 
@@ -97,7 +95,7 @@ fn service_path(name: &str) -> String {
 async fn start(fleet: &Fleet) -> (Operator, Objects) {
     prepare(fleet).await.unwrap();
     let hub = Objects::of(fleet.control_plane()).unwrap();
-    let member = Objects::of(fleet.member(1).unwrap()).unwrap();
+    let member = Objects::of(fleet.member(1)).unwrap();
     member.create_namespace(NAMESPACE).await.unwrap();
     let before = service("before", "searchable");
     member
@@ -114,7 +112,7 @@ async fn start(fleet: &Fleet) -> (Operator, Objects) {
     });
     hub.apply(EMBEDDED, &embedded).await.unwrap();
     registry.until_ready().await.unwrap();
-    eventually("the embedded store answers", DEADLINE, || async {
+    until("the embedded store answers", || async {
         let names = found(&operator, None).await?;
         ensure!(names == ["before"], "{names:?}");
         Ok(())
@@ -125,19 +123,13 @@ async fn start(fleet: &Fleet) -> (Operator, Objects) {
 }
 
 #[tokio::test]
-async fn a_watch_of_a_search_sends_the_changes_of_every_store() {
-    let fleet = Fleet::start(Options {
-        members: 1,
-        opensearch: OpenSearchKind::Plain,
-        ..Options::default()
-    })
-    .await
-    .unwrap();
+async fn a_watch_of_a_search_sends_the_changes_of_every_store() -> Tested {
+    let fleet = Fleet::start(Options::of(1, OpenSearchKind::Plain)).await?;
     let (operator, member) = start(&fleet).await;
-    let mut watch = WatchLines::open(&operator, None).await.unwrap();
-    let (first, begun) = watch.next().await.unwrap();
+    let mut watch = WatchLines::open(&operator, None).await?;
+    let (first, begun) = watch.next().await?;
     assert!(first.starts_with("BOOKMARK"), "{first}");
-    assert_eq!(found(&operator, Some(&begun)).await.unwrap(), ["before"]);
+    assert_eq!(found(&operator, Some(&begun)).await?, ["before"]);
 
     // It is added, changes, ceases to match, and matches again until it is deleted.
     let path = config_map_path(NAMESPACE, "map");
@@ -147,13 +139,10 @@ async fn a_watch_of_a_search_sends_the_changes_of_every_store() {
         ("other", "DELETED ConfigMap map"),
         ("searchable", "ADDED ConfigMap map"),
     ] {
-        member
-            .apply(&path, &config_map("map", label))
-            .await
-            .unwrap();
-        let (event, version) = watch.next().await.unwrap();
+        member.apply(&path, &config_map("map", label)).await?;
+        let (event, version) = watch.next().await?;
         assert_eq!(event, expected, "{label}");
-        let names = found(&operator, Some(&version)).await.unwrap();
+        let names = found(&operator, Some(&version)).await?;
         let shown = ["before", "map"];
         let shown = &shown[..=usize::from(label != "other")];
         assert_eq!(names, shown, "{label}: a list shows the event's version");
@@ -164,24 +153,22 @@ async fn a_watch_of_a_search_sends_the_changes_of_every_store() {
         ("searchable", "ADDED Service service"),
     ] {
         let object = service("service", label);
-        member
-            .apply(&service_path("service"), &object)
-            .await
-            .unwrap();
-        assert_eq!(watch.next().await.unwrap().0, expected, "{label}");
+        member.apply(&service_path("service"), &object).await?;
+        assert_eq!(watch.next().await?.0, expected, "{label}");
     }
 
     // Another watch continues from the last event.
-    member.delete(&path).await.unwrap();
-    assert_eq!(watch.next().await.unwrap().0, "DELETED ConfigMap map");
-    member.delete(&service_path("service")).await.unwrap();
-    let (event, last) = watch.next().await.unwrap();
+    member.delete(&path).await?;
+    assert_eq!(watch.next().await?.0, "DELETED ConfigMap map");
+    member.delete(&service_path("service")).await?;
+    let (event, last) = watch.next().await?;
     assert_eq!(event, "DELETED Service service");
-    member.delete(&service_path("before")).await.unwrap();
-    let mut next = WatchLines::open(&operator, Some(&last)).await.unwrap();
-    let (bookmark, _) = next.next().await.unwrap();
+    member.delete(&service_path("before")).await?;
+    let mut next = WatchLines::open(&operator, Some(&last)).await?;
+    let (bookmark, _) = next.next().await?;
     assert!(bookmark.starts_with("BOOKMARK"), "{bookmark}");
     for watch in [&mut watch, &mut next] {
-        assert_eq!(watch.next().await.unwrap().0, "DELETED Service before");
+        assert_eq!(watch.next().await?.0, "DELETED Service before");
     }
+    Ok(())
 }

@@ -13,7 +13,8 @@ use e2e::{
     operator::{API_PORT, Operator},
     poll::eventually,
     query_api::{GROUP, kubectl_of, make_service, names_of, raw, refusal},
-    scenario::{DEADLINE, prepare, start_operator},
+    scenario::{DEADLINE, prepare, start_operator, until},
+    test_result::{Tested, assert_contains},
 };
 use serde_json::{Value, json};
 
@@ -27,24 +28,23 @@ fn names(list: &Value) -> Vec<String> {
 
 /// Creates objects in two namespaces of two members, a registry for them, and a Service for the
 /// operator.
-async fn fill(fleet: &Fleet) {
-    let hub = Objects::of(fleet.control_plane()).unwrap();
+async fn fill(fleet: &Fleet) -> Tested {
+    let hub = Objects::of(fleet.control_plane())?;
     for number in [1, 2] {
-        let member = Objects::of(fleet.member(number).unwrap()).unwrap();
+        let member = Objects::of(fleet.member(number))?;
         for namespace in ["web", "db"] {
-            member.create_namespace(namespace).await.unwrap();
+            member.create_namespace(namespace).await?;
             for count in 0..CONFIG_MAPS {
                 member
                     .apply_config_map(namespace, &format!("cm-{count}"), &json!({ "a": "b" }))
-                    .await
-                    .unwrap();
+                    .await?;
             }
         }
     }
     for namespace in ["web", "db"] {
-        hub.create_namespace(namespace).await.unwrap();
+        hub.create_namespace(namespace).await?;
     }
-    make_service(&hub).await.unwrap();
+    make_service(&hub).await?;
     let selector = |namespace: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace });
     let registry = json!({
         "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "front" },
@@ -54,47 +54,37 @@ async fn fill(fleet: &Fleet) {
         "apis/search.karmada.io/v1alpha1/resourceregistries/front",
         &registry,
     )
-    .await
-    .unwrap();
+    .await?;
+    Ok(())
 }
 
 /// alice and bob may use the query API; alice may list config maps in web.
-async fn give_rights(hub: &Objects) {
+async fn give_rights(hub: &Objects) -> Tested {
     let rbac = "apis/rbac.authorization.k8s.io/v1";
     let user = |name: &str| json!({ "kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io" });
     let role = |kind: &str, name: &str| json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name });
     let outer = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "fleetdex-user" },
         "rules": [{ "apiGroups": ["search.fleetdex.io"], "resources": ["*"], "verbs": ["get"] }] });
     hub.apply(&format!("{rbac}/clusterroles/fleetdex-user"), &outer)
-        .await
-        .unwrap();
+        .await?;
     let binding = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
         "metadata": { "name": "fleetdex-user" }, "roleRef": role("ClusterRole", "fleetdex-user"), "subjects": [user("alice"), user("bob")] });
-    hub.apply(
-        &format!("{rbac}/clusterrolebindings/fleetdex-user"),
-        &binding,
-    )
-    .await
-    .unwrap();
+    let path = format!("{rbac}/clusterrolebindings/fleetdex-user");
+    hub.apply(&path, &binding).await?;
     let reader = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": "reader" },
         "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"] }] });
     hub.apply(&format!("{rbac}/namespaces/web/roles/reader"), &reader)
-        .await
-        .unwrap();
+        .await?;
     let binding = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "reader" },
         "roleRef": role("Role", "reader"), "subjects": [user("alice")] });
-    hub.apply(
-        &format!("{rbac}/namespaces/web/rolebindings/reader"),
-        &binding,
-    )
-    .await
-    .unwrap();
+    let path = format!("{rbac}/namespaces/web/rolebindings/reader");
+    hub.apply(&path, &binding).await?;
+    Ok(())
 }
 
-async fn until_available(hub: &Objects) {
-    eventually(
+async fn until_available(hub: &Objects) -> Tested {
+    until(
         "the API is available through the aggregation layer",
-        DEADLINE,
         || async {
             let service = hub
                 .get("apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.search.fleetdex.io")
@@ -109,8 +99,8 @@ async fn until_available(hub: &Objects) {
             Ok(())
         },
     )
-    .await
-    .unwrap();
+    .await?;
+    Ok(())
 }
 
 /// Sends requests to the operator directly, without the API server.
@@ -155,72 +145,51 @@ impl Direct {
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn users_see_through_the_apiserver_what_their_rights_allow_and_other_identities_are_refused()
-{
-    let fleet = Fleet::start(Options {
-        members: 2,
-        opensearch: OpenSearchKind::None,
-        ..Options::default()
-    })
-    .await
-    .unwrap();
-    prepare(&fleet).await.unwrap();
-    fill(&fleet).await;
-    let (control_plane, hub) = (
-        fleet.control_plane(),
-        Objects::of(fleet.control_plane()).unwrap(),
-    );
+-> Tested {
+    let fleet = Fleet::start(Options::of(2, OpenSearchKind::None)).await?;
+    prepare(&fleet).await?;
+    fill(&fleet).await?;
+    let (control_plane, hub) = (fleet.control_plane(), Objects::of(fleet.control_plane())?);
     let port = format!("--api-service-port={API_PORT}");
-    let operator = start_operator(&fleet, &["--api-service=search/fleetdex", &port])
-        .await
-        .unwrap();
-    until_available(&hub).await;
+    let operator = start_operator(&fleet, &["--api-service=search/fleetdex", &port]).await?;
+    until_available(&hub).await?;
     let (admin, alice, bob) = (
-        control_plane.kubectl().unwrap(),
-        kubectl_of(control_plane, "alice").unwrap(),
-        kubectl_of(control_plane, "bob").unwrap(),
+        control_plane.kubectl()?,
+        kubectl_of(control_plane, "alice")?,
+        kubectl_of(control_plane, "bob")?,
     );
-    eventually("everything is indexed", DEADLINE, || async {
+    until("everything is indexed", || async {
         let list = raw(&admin, "search/api/v1/configmaps").await?;
         ensure!(names(&list).len() == 4 * CONFIG_MAPS, "{:?}", names(&list));
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
 
     // Without any permission the API server refuses.
     assert!(
         refusal(&alice, "search/api/v1/configmaps")
-            .await
-            .unwrap()
+            .await?
             .contains("cannot get resource \"search/v1\"")
     );
-    give_rights(&hub).await;
+    give_rights(&hub).await?;
     let of_web: BTreeSet<String> = ["member1", "member2"]
         .iter()
         .flat_map(|cluster| (0..CONFIG_MAPS).map(move |count| format!("{cluster}/web/cm-{count}")))
         .collect();
-    eventually(
-        "alice sees her namespace and no other",
-        DEADLINE,
-        || async {
-            let found = names(&raw(&alice, "search/api/v1/configmaps").await?);
-            ensure!(
-                found.iter().cloned().collect::<BTreeSet<_>>() == of_web
-                    && found.len() == of_web.len(),
-                "{found:?}"
-            );
-            Ok(())
-        },
-    )
-    .await
-    .unwrap();
+    until("alice sees her namespace and no other", || async {
+        let found = names(&raw(&alice, "search/api/v1/configmaps").await?);
+        ensure!(
+            found.iter().cloned().collect::<BTreeSet<_>>() == of_web && found.len() == of_web.len(),
+            "{found:?}"
+        );
+        Ok(())
+    })
+    .await?;
 
     // Pages and counts include only what she may see.
     let (mut found, mut token) = (Vec::new(), String::new());
     loop {
-        let page = raw(&alice, &format!("search/api/v1/configmaps?limit=4{token}"))
-            .await
-            .unwrap();
+        let page = raw(&alice, &format!("search/api/v1/configmaps?limit=4{token}")).await?;
         found.extend(names(&page));
         let metadata = &page["metadata"];
         if let Some(remaining) = metadata["remainingItemCount"].as_u64() {
@@ -239,9 +208,7 @@ async fn users_see_through_the_apiserver_what_their_rights_allow_and_other_ident
         }
     }
     assert_eq!(found.len(), of_web.len());
-    let counts = raw(&alice, "aggregate/api/v1/configmaps?by=metadata.namespace")
-        .await
-        .unwrap();
+    let counts = raw(&alice, "aggregate/api/v1/configmaps?by=metadata.namespace").await?;
     assert_eq!(
         (
             counts["total"].as_u64(),
@@ -251,17 +218,15 @@ async fn users_see_through_the_apiserver_what_their_rights_allow_and_other_ident
         "{counts}"
     );
 
-    let everywhere = refusal(&bob, "search/api/v1/configmaps").await.unwrap();
-    assert!(
-        everywhere.contains("User \"bob\" cannot list resource \"configmaps\" in API group \"\" at the cluster scope"),
-        "{everywhere}"
+    let everywhere = refusal(&bob, "search/api/v1/configmaps").await?;
+    assert_contains(
+        &everywhere,
+        "User \"bob\" cannot list resource \"configmaps\" in API group \"\" at the cluster scope",
     );
-    let in_db = refusal(&alice, "clusters/member1/api/v1/namespaces/db/configmaps")
-        .await
-        .unwrap();
-    assert!(
-        in_db.contains("User \"alice\" cannot list resource \"configmaps\" in API group \"\" in the namespace \"db\""),
-        "{in_db}"
+    let in_db = refusal(&alice, "clusters/member1/api/v1/namespaces/db/configmaps").await?;
+    assert_contains(
+        &in_db,
+        "User \"alice\" cannot list resource \"configmaps\" in API group \"\" in the namespace \"db\"",
     );
 
     // The API server does not send a request that exceeds the advertised limit of headers.
@@ -272,20 +237,13 @@ async fn users_see_through_the_apiserver_what_their_rights_allow_and_other_ident
             "x".repeat(100_000)
         ),
     )
-    .await
-    .unwrap();
+    .await?;
     assert!(too_long.contains("(ServiceUnavailable)"), "{too_long}");
 
     // kubectl discovers the group.
     let resources = alice
-        .run(&[
-            "api-resources",
-            "--api-group=search.fleetdex.io",
-            "-o",
-            "name",
-        ])
-        .await
-        .unwrap();
+        .run("api-resources --api-group=search.fleetdex.io -o name")
+        .await?;
     let with_verbs = ["completions", "images", "interpret", "objects", "verify"]
         .map(|resource| format!("{resource}.search.fleetdex.io"));
     assert_eq!(
@@ -324,8 +282,7 @@ async fn users_see_through_the_apiserver_what_their_rights_allow_and_other_ident
     assert_eq!(certified.code(&path, &[]).await, 200);
     let of_client_authority = control_plane
         .authority()
-        .client("front-proxy-client", None)
-        .unwrap();
+        .client("front-proxy-client", None)?;
     let impostor = Direct::new(&hub, &operator, Some(pem(&of_client_authority))).await;
     assert_eq!(
         impostor.code(&path, &spoofed).await,
@@ -336,31 +293,24 @@ async fn users_see_through_the_apiserver_what_their_rights_allow_and_other_ident
     // The API server fetches schemas with a delay, and retries after a minute.
     eventually("kubectl explains what there is", 2 * DEADLINE, || async {
         let explained = alice
-            .run(&[
-                "explain",
-                "search",
-                "--api-version=search.fleetdex.io/v1alpha1",
-            ])
+            .run("explain search --api-version=search.fleetdex.io/v1alpha1")
             .await?;
         ensure!(explained.contains("KIND:       Search"), "{explained}");
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
 
     // The command line still works over loopback with the token.
-    let result = operator
-        .run_command(&["get", "configmaps", "-A", "-o", "json"])
-        .await
-        .unwrap();
+    let result = operator.run_command("get configmaps -A -o json").await?;
     assert_eq!(
         (
             result.code,
-            names(&serde_json::from_str(&result.out).unwrap()).len()
+            names(&serde_json::from_str(&result.out)?).len()
         ),
         (0, 4 * CONFIG_MAPS),
         "{}",
         result.err
     );
     fleet.check_running().unwrap();
+    Ok(())
 }

@@ -10,6 +10,7 @@ use e2e::{
     http,
     operator::fleetdex_program,
     scenario::{Registry, SECRETS, Stage, secret_path},
+    test_result::{Tested, assert_contains},
 };
 use fleetdex_store::opensearch::{Authentication, AwsAuthentication, AwsKeys, Settings, connect};
 use serde_json::{Value, json};
@@ -42,20 +43,16 @@ fn registry(stage: &Stage, domain: &AwsDomain, name: &str) -> Registry {
 }
 
 #[tokio::test]
-async fn objects_are_indexed_and_queried_with_signed_requests() {
-    let stage = Stage::enter().await.unwrap();
-    let server = stage.fleet.opensearch().unwrap();
-    let domain = AwsDomain::start(server.url()).await.unwrap();
+async fn objects_are_indexed_and_queried_with_signed_requests() -> Tested {
+    let stage = Stage::enter().await?;
+    let server = stage.fleet.opensearch()?;
+    let domain = AwsDomain::start(server.url()).await?;
     let registry = registry(&stage, &domain, "signed");
-    write_secret(&stage, &registry, &right_keys()).await;
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
-    write_config_map(&stage, "signed").await;
-    assert_indexed(&stage, &registry).await;
-    let listed = stage
-        .operator
-        .run_command(&["get", "configmaps", "-A"])
-        .await;
+    write_secret(&stage, &registry, &right_keys()).await?;
+    registry.apply_until_ready().await?;
+    write_config_map(&stage, "signed").await?;
+    assert_indexed(&stage, &registry).await?;
+    let listed = stage.operator.run_command("get configmaps -A").await;
     let listed = listed.unwrap();
     assert_eq!(listed.code, 0, "{}", listed.err);
     assert!(listed.out.contains("signed-"), "{}", listed.out);
@@ -72,36 +69,32 @@ async fn objects_are_indexed_and_queried_with_signed_requests() {
             "AWS does not know the access key",
         ),
     ] {
-        write_secret(&stage, &registry, &wrong).await;
-        registry
-            .until("StoreReachable", "False", "Unauthorized", part)
-            .await
-            .unwrap();
+        write_secret(&stage, &registry, &wrong).await?;
+        registry.until_store_fails("Unauthorized", part).await?;
     }
-    write_config_map(&stage, "while-refused").await;
-    write_secret(&stage, &registry, &right_keys()).await;
-    registry.until_ready().await.unwrap();
-    assert_indexed(&stage, &registry).await;
+    write_config_map(&stage, "while-refused").await?;
+    write_secret(&stage, &registry, &right_keys()).await?;
+    registry.until_ready().await?;
+    assert_indexed(&stage, &registry).await?;
 
     domain.set_ahead(Duration::from_mins(10));
     registry
-        .until("StoreReachable", "False", "ClockSkew", "synchronize it")
-        .await
-        .unwrap();
+        .until_store_fails("ClockSkew", "synchronize it")
+        .await?;
     domain.set_ahead(Duration::ZERO);
-    registry.until_ready().await.unwrap();
-    assert_indexed(&stage, &registry).await;
-    registry.remove().await.unwrap();
+    registry.until_ready().await?;
+    assert_indexed(&stage, &registry).await?;
+    registry.remove().await?;
     let secret = secret_path(&registry.name);
-    stage.hub.delete(&secret).await.unwrap();
+    Ok(stage.hub.delete(&secret).await?)
 }
 
 #[tokio::test]
-async fn every_path_and_query_string_is_signed_as_it_is_sent() {
+async fn every_path_and_query_string_is_signed_as_it_is_sent() -> Tested {
     http::install_tls_provider();
-    let stage = Stage::enter().await.unwrap();
-    let server = stage.fleet.opensearch().unwrap();
-    let domain = AwsDomain::start(server.url()).await.unwrap();
+    let stage = Stage::enter().await?;
+    let server = stage.fleet.opensearch()?;
+    let domain = AwsDomain::start(server.url()).await?;
     let settings = |region: &str| Settings {
         addresses: vec![domain.address().to_owned()],
         authentication: Authentication::Aws(AwsAuthentication {
@@ -142,11 +135,12 @@ async fn every_path_and_query_string_is_signed_as_it_is_sent() {
     assert_eq!(domain.refusals(), Vec::<String>::new());
     let elsewhere = ask("us-east-1", "/_search", "{}").await;
     assert_eq!(elsewhere.status(), 403);
+    Ok(())
 }
 
 /// Answers like the agent of a node that knows the role of a Pod.
-async fn agent() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+async fn agent() -> Tested<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}/v1/credentials", listener.local_addr().unwrap());
     let credentials = async |headers: HeaderMap| {
         if headers
@@ -161,34 +155,25 @@ async fn agent() -> String {
     };
     let router = Router::new().route("/v1/credentials", get(credentials));
     tokio::spawn(async move { axum::serve(listener, router).await });
-    url
+    Ok(url)
 }
 
 #[tokio::test]
-async fn doctor_signs_with_the_role_of_its_pod_or_says_that_there_is_none() {
-    let stage = Stage::enter().await.unwrap();
-    let server = stage.fleet.opensearch().unwrap();
-    let domain = AwsDomain::start(server.url()).await.unwrap();
+async fn doctor_signs_with_the_role_of_its_pod_or_says_that_there_is_none() -> Tested {
+    let stage = Stage::enter().await?;
+    let server = stage.fleet.opensearch()?;
+    let domain = AwsDomain::start(server.url()).await?;
     let mut registry = registry(&stage, &domain, "role");
     registry.store()["secretRef"] = Value::Null;
-    registry.apply().await.unwrap();
+    registry.apply().await?;
     // This machine has no role.
     let message = registry
-        .until(
-            "StoreReachable",
-            "False",
-            "NoAWSCredentials",
-            "no AWS credentials",
-        )
-        .await
-        .unwrap();
-    assert!(
-        message.contains("give the service account a role"),
-        "{message}"
-    );
+        .until_store_fails("NoAWSCredentials", "no AWS credentials")
+        .await?;
+    assert_contains(&message, "give the service account a role");
 
     let token_file = stage.fleet.dir().join("agent-token");
-    std::fs::write(&token_file, "agent-token\n").unwrap();
+    std::fs::write(&token_file, "agent-token\n")?;
     let doctor = async |uri: &str| {
         let mut command = tokio::process::Command::new(fleetdex_program().unwrap());
         command
@@ -201,21 +186,17 @@ async fn doctor_signs_with_the_role_of_its_pod_or_says_that_there_is_none() {
         let output = command.output().await.unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    let url = agent().await;
+    let url = agent().await?;
     let report = doctor(&url).await;
     assert!(report.contains("OpenSearch 3"), "{report}");
     let report = doctor(&url.replace("credentials", "nothing")).await;
-    assert!(
-        report.contains("ECS credentials endpoint not found"),
-        "{report}"
-    );
+    assert_contains(&report, "ECS credentials endpoint not found");
     // Only a store that can be reached is emptied.
-    write_secret(&stage, &registry, &right_keys()).await;
+    write_secret(&stage, &registry, &right_keys()).await?;
     let reference = json!({ "namespace": SECRETS, "name": registry.name });
     registry.store()["secretRef"] = reference;
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
-    registry.remove().await.unwrap();
+    registry.apply_until_ready().await?;
+    registry.remove().await?;
     let secret = secret_path(&registry.name);
-    stage.hub.delete(&secret).await.unwrap();
+    Ok(stage.hub.delete(&secret).await?)
 }

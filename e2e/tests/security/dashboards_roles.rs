@@ -12,9 +12,9 @@ use e2e::{
     objects::Objects,
     opensearch::OpenSearch,
     operator::{API_PORT, Operator},
-    poll::eventually,
     query_api::{GROUP, make_service, raw},
-    scenario::{DEADLINE, Registry, SECRETS, prepare, secret_path, start_operator},
+    scenario::{Registry, SECRETS, prepare, secret_path, start_operator, until},
+    test_result::Tested,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -91,17 +91,13 @@ const PEOPLE: [Person; 7] = [
 
 /// Two members and an OpenSearch with users.
 pub fn secured() -> Options {
-    Options {
-        members: 2,
-        opensearch: OpenSearchKind::Secure,
-        ..Options::default()
-    }
+    Options::of(2, OpenSearchKind::Secure)
 }
 
 /// Config maps and Deployments in two namespaces of two members.
 async fn fill(fleet: &Fleet) -> Result<()> {
     for number in [1, 2] {
-        let member = Objects::of(fleet.member(number)?)?;
+        let member = Objects::of(fleet.member(number))?;
         for namespace in ["web", "db"] {
             member.create_namespace(namespace).await?;
             let name = format!("of-{namespace}-{number}");
@@ -376,23 +372,21 @@ async fn check_other_requests(
 }
 
 #[tokio::test]
-async fn users_see_in_opensearch_what_the_query_api_lists() {
+async fn users_see_in_opensearch_what_the_query_api_lists() -> Tested {
     // Not shared: what another test creates between two questions would be in one of the answers
     // only.
-    let fleet = Fleet::start(secured()).await.unwrap();
-    prepare(&fleet).await.unwrap();
-    let hub = Objects::of(fleet.control_plane()).unwrap();
-    fill(&fleet).await.unwrap();
-    grant_all(&hub).await.unwrap();
-    make_service(&hub).await.unwrap();
+    let fleet = Fleet::start(secured()).await?;
+    prepare(&fleet).await?;
+    let hub = Objects::of(fleet.control_plane())?;
+    fill(&fleet).await?;
+    grant_all(&hub).await?;
+    make_service(&hub).await?;
     let port = format!("--api-service-port={API_PORT}");
-    let operator = start_operator(&fleet, &["--api-service=search/fleetdex", &port])
-        .await
-        .unwrap();
-    let registry = register(&fleet, &hub).await.unwrap();
-    registry.until_ready().await.unwrap();
-    let admin = fleet.control_plane().kubectl().unwrap();
-    eventually("the query API answers", DEADLINE, || async {
+    let operator = start_operator(&fleet, &["--api-service=search/fleetdex", &port]).await?;
+    let registry = register(&fleet, &hub).await?;
+    registry.until_ready().await?;
+    let admin = fleet.control_plane().kubectl()?;
+    until("the query API answers", || async {
         let list = raw(&admin, &format!("search/{CONFIG_MAPS}")).await?;
         ensure!(
             list["items"]
@@ -402,35 +396,23 @@ async fn users_see_in_opensearch_what_the_query_api_lists() {
         );
         Ok(())
     })
-    .await
-    .unwrap();
-    configure(&fleet, &operator, &registry).await.unwrap();
+    .await?;
+    configure(&fleet, &operator, &registry).await?;
 
-    let server = fleet.opensearch().unwrap();
-    server
-        .client()
-        .unwrap()
-        .refresh(&registry.prefix)
-        .await
-        .unwrap();
-    create_saved_objects(&server.client().unwrap())
-        .await
-        .unwrap();
+    let server = fleet.opensearch()?;
+    server.client()?.refresh(&registry.prefix).await?;
+    create_saved_objects(&server.client()?).await?;
     let mut numbers = Vec::new();
     for person in &PEOPLE {
-        let visible = listed(&admin, person).await.unwrap();
+        let visible = listed(&admin, person).await?;
         let client = server.client_of(person.name, PASSWORD).unwrap();
         let alias = person.alias(&registry.prefix);
-        let found = shown(&client, &alias).await.unwrap();
+        let found = shown(&client, &alias).await?;
         assert_eq!(found, visible, "{}", person.name);
-        check_saved_objects(&client, !visible.is_empty())
-            .await
-            .unwrap();
+        check_saved_objects(&client, !visible.is_empty()).await?;
         numbers.push(visible.len());
         if !visible.is_empty() {
-            check_other_requests(server, &registry.prefix, person, &visible)
-                .await
-                .unwrap();
+            check_other_requests(server, &registry.prefix, person, &visible).await?;
         }
     }
     // In each member: alice the config map and the Deployment of web; carol and dave the config
@@ -439,7 +421,8 @@ async fn users_see_in_opensearch_what_the_query_api_lists() {
     assert!(numbers[1] > 2, "bob");
     assert_eq!(numbers[2..6], [2, 2, 0, 0], "carol, dave, erin, frank");
     assert!(numbers[6] > numbers[1], "grace");
-    server.client().unwrap().delete(".kibana_1").await.unwrap();
-    registry.delete().await.unwrap();
-    registry.until_absent().await.unwrap();
+    server.client()?.delete(".kibana_1").await?;
+    registry.delete().await?;
+    registry.until_absent().await?;
+    Ok(())
 }

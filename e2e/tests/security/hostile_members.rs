@@ -7,8 +7,8 @@ use anyhow::{Context, ensure};
 use e2e::{
     fleet::unique,
     objects::config_map_path,
-    poll::eventually,
-    scenario::{DEADLINE, Registry, SECRETS, Stage, cluster_path, secret_path},
+    scenario::{Registry, SECRETS, Stage, cluster_path, until},
+    test_result::Tested,
 };
 use fakes::apiserver;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 const EVIL: &str = "evil";
 
 /// Registers a server in this process, which accepts every token.
-async fn register(stage: &Stage, name: &str, url: &str) {
+async fn register(stage: &Stage, name: &str, url: &str) -> Tested {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name, "namespace": SECRETS, "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } }, "data": { "token": "dG9rZW4=" },
     });
@@ -29,12 +29,9 @@ async fn register(stage: &Stage, name: &str, url: &str) {
             "secretRef": { "namespace": SECRETS, "name": name },
         },
     });
-    stage.hub.apply(&secret_path(name), &secret).await.unwrap();
-    stage
-        .hub
-        .apply(&cluster_path(name), &cluster)
-        .await
-        .unwrap();
+    stage.put_secret(name, &secret).await?;
+    stage.hub.apply(&cluster_path(name), &cluster).await?;
+    Ok(())
 }
 
 /// The documents of one cluster.
@@ -47,35 +44,29 @@ async fn documents(stage: &Stage, prefix: &str, cluster: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn line_breaks_in_an_object_cannot_inject_writes_to_other_documents() {
-    let stage = Stage::enter().await.unwrap();
-    let member = stage.member(1).unwrap();
+async fn line_breaks_in_an_object_cannot_inject_writes_to_other_documents() -> Tested {
+    let stage = Stage::enter().await?;
+    let member = stage.member(1)?;
     let namespace = unique("victim");
-    member.create_namespace(&namespace).await.unwrap();
+    member.create_namespace(&namespace).await?;
     let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "victim" }, "data": { "a": "b" } });
     member
         .apply(&config_map_path(&namespace, "victim"), &map)
-        .await
-        .unwrap();
+        .await?;
 
     let name = unique("mallory");
     let selectors = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
-    let registry = Registry::new(&stage, "hostile", &["member1", &name], &selectors).unwrap();
-    registry.apply().await.unwrap();
+    let registry = Registry::new(&stage, "hostile", &["member1", &name], &selectors)?;
+    registry.apply().await?;
     let prefix = registry.prefix.clone();
-    let victim = eventually(
-        "the object of the other member is stored",
-        DEADLINE,
-        || async {
-            let found = documents(&stage, &prefix, "member1").await;
-            let victim = found
-                .into_iter()
-                .find(|hit| hit["_source"]["metadata"]["name"] == "victim");
-            victim.context("no victim yet")
-        },
-    )
-    .await
-    .unwrap();
+    let victim = until("the object of the other member is stored", || async {
+        let found = documents(&stage, &prefix, "member1").await;
+        let victim = found
+            .into_iter()
+            .find(|hit| hit["_source"]["metadata"]["name"] == "victim");
+        victim.context("no victim yet")
+    })
+    .await?;
     let (alias, id) = (
         format!("{prefix}-member1"),
         victim["_id"].as_str().unwrap().to_owned(),
@@ -91,14 +82,14 @@ async fn line_breaks_in_an_object_cannot_inject_writes_to_other_documents() {
         vec![(alias.clone(), id.clone())],
         0,
     );
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr().unwrap());
     let serving = tokio::spawn(hostile::serve(listener, hostile));
-    register(&stage, &name, &url).await;
+    register(&stage, &name, &url).await?;
 
     // One from a list, one from a watch.
     let stored = async |count: usize| {
-        eventually("the hostile objects are stored", DEADLINE, || async {
+        until("the hostile objects are stored", || async {
             let found = documents(&stage, &prefix, &name).await;
             ensure!(
                 found.len() == count,
@@ -132,8 +123,8 @@ async fn line_breaks_in_an_object_cannot_inject_writes_to_other_documents() {
             .all(|hit| hit["_id"] != "planted" && hit["_source"]["cluster"] == "member1"),
         "a forged document was stored"
     );
-    registry.until_ready().await.unwrap();
+    registry.until_ready().await?;
     serving.abort();
-    stage.unregister(&name).await.unwrap();
-    registry.remove().await.unwrap();
+    stage.unregister(&name).await?;
+    Ok(registry.remove().await?)
 }

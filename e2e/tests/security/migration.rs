@@ -13,8 +13,8 @@ use e2e::{
     karmada::{Karmada, NAMESPACE, REGISTRIES, SearchBackend, install_customizations},
     objects::Objects,
     opensearch::OpenSearch,
-    poll::eventually,
-    scenario::{DEADLINE, SECRETS, secret_path, start_operator},
+    scenario::{SECRETS, secret_path, start_operator, until},
+    test_result::Tested,
 };
 use fleetdex_crds::validation::invalid_fields;
 use reqwest::Method;
@@ -40,13 +40,9 @@ struct KarmadaStage {
 impl KarmadaStage {
     /// A Karmada control plane with one cluster and three registries.
     async fn start(backend: SearchBackend) -> Self {
-        let fleet = Fleet::start(Options {
-            members: 1,
-            opensearch: OpenSearchKind::Plain,
-            ..Options::default()
-        })
-        .await
-        .unwrap();
+        let fleet = Fleet::start(Options::of(1, OpenSearchKind::Plain))
+            .await
+            .unwrap();
         let hub = Objects::of(fleet.control_plane()).unwrap();
         install_customizations(&hub).await.unwrap();
         let karmada = Karmada::start(&fleet, backend).await.unwrap();
@@ -62,7 +58,7 @@ impl KarmadaStage {
     }
 
     async fn fill(&self) {
-        let member = Objects::of(self.fleet.member(1).unwrap()).unwrap();
+        let member = Objects::of(self.fleet.member(1)).unwrap();
         for namespace in ["web", "db"] {
             member.create_namespace(namespace).await.unwrap();
             let data = json!({ "a": "b" });
@@ -96,7 +92,7 @@ impl KarmadaStage {
 
     /// As `karmadactl join` writes it: without the hosts that the Secret may be sent to.
     fn registration(&self) -> Registration {
-        let member = self.fleet.member(1).unwrap();
+        let member = self.fleet.member(1);
         let mut registration = Registration::new(member, "member1", SECRETS);
         registration.secret["metadata"]
             .as_object_mut()
@@ -194,17 +190,12 @@ impl KarmadaStage {
     }
 
     /// The registries are Fleetdex's, and as karmada-search had them.
-    async fn is_migrated(&self) {
-        assert!(self.hub.find(CRD).await.unwrap().is_some());
-        let service = self
-            .hub
-            .find(API_SERVICE)
-            .await
-            .unwrap()
-            .unwrap_or_default();
+    async fn is_migrated(&self) -> Tested {
+        assert!(self.hub.find(CRD).await?.is_some());
+        let service = self.hub.find(API_SERVICE).await?.unwrap_or_default();
         assert!(service["spec"]["service"].is_null(), "{service}");
         for (name, spec) in self.specs() {
-            let stored = self.hub.get(&format!("{REGISTRIES}/{name}")).await.unwrap();
+            let stored = self.hub.get(&format!("{REGISTRIES}/{name}")).await?;
             assert_eq!(
                 stored["spec"]["resourceSelectors"],
                 spec["resourceSelectors"]
@@ -214,26 +205,28 @@ impl KarmadaStage {
                 spec["backendStore"]["openSearch"]["secretRef"]
             );
         }
+        Ok(())
     }
 
     /// The registries are those of karmada-search, as they were.
-    async fn is_karmadas(&self, before: &Value) {
-        assert!(self.hub.find(CRD).await.unwrap().is_none());
-        let service = self.hub.get(API_SERVICE).await.unwrap();
+    async fn is_karmadas(&self, before: &Value) -> Tested {
+        assert!(self.hub.find(CRD).await?.is_none());
+        let service = self.hub.get(API_SERVICE).await?;
         assert_eq!(service["spec"]["service"]["name"], "karmada-search");
         assert_eq!(service["metadata"]["labels"]["app"], "karmada-search");
-        let found = self.hub.get(REGISTRIES).await.unwrap();
+        let found = self.hub.get(REGISTRIES).await?;
         let uids = |items: &Value| -> Vec<Value> {
             let items = items.as_array().unwrap().iter();
             items.map(|item| item["metadata"]["uid"].clone()).collect()
         };
         // They have never left its storage.
         assert_eq!(uids(&found["items"]), uids(&before[REGISTRIES]));
+        Ok(())
     }
 
     /// Creates each of these specs without storing it, and compares with what the checks of a
     /// migration say.
-    async fn rules_are_those_of_the_crd(&self) {
+    async fn rules_are_those_of_the_crd(&self) -> Tested {
         let with_selector = |selector: Value| json!({ "resourceSelectors": [selector] });
         let with_address = |address: &str| json!({ "resourceSelectors": [], "backendStore": { "openSearch": { "addresses": [address] } } });
         let with_field = |key: &str, operator: &str, values: Value| {
@@ -303,14 +296,14 @@ impl KarmadaStage {
             let (status, answer) = self
                 .hub
                 .send(Method::POST, &path, "application/json", Some(&object))
-                .await
-                .unwrap();
+                .await?;
             assert_eq!(
                 status.is_success(),
                 problems.is_empty(),
                 "{spec}: {problems:?}, {answer}"
             );
         }
+        Ok(())
     }
 }
 
@@ -340,7 +333,7 @@ fn text(path: &std::path::Path) -> &str {
 }
 
 /// Before anything is moved: dry runs and refusals.
-async fn check_before(stage: &mut KarmadaStage, before: &Value) {
+async fn check_before(stage: &mut KarmadaStage, before: &Value) -> Tested {
     stage
         .succeeds(
             &[],
@@ -364,7 +357,7 @@ async fn check_before(stage: &mut KarmadaStage, before: &Value) {
         .await;
     assert!(!printed.contains("annotate secret"), "{printed}");
     let printed = stage.succeeds(&["-o", "json"], &[]).await;
-    let report: Value = serde_json::from_str(&printed).unwrap();
+    let report: Value = serde_json::from_str(&printed)?;
     assert_eq!(
         (&report["kind"], &report["status"]),
         (&json!("Migration"), &json!("Warning"))
@@ -373,7 +366,7 @@ async fn check_before(stage: &mut KarmadaStage, before: &Value) {
 
     stage.is_refused(&["--apply"], &["--export"]).await;
     let other = stage.file("other.json");
-    fs::write(&other, "{}").unwrap();
+    fs::write(&other, "{}")?;
     let export = ["--export", text(&other), "--apply"];
     stage
         .is_refused(&export, &["is no export of", "name a new file"])
@@ -388,11 +381,7 @@ async fn check_before(stage: &mut KarmadaStage, before: &Value) {
         "nothing was changed",
     ];
     stage.is_refused(&export, &texts).await;
-    stage
-        .hub
-        .delete(&format!("{REGISTRIES}/invalid"))
-        .await
-        .unwrap();
+    stage.hub.delete(&format!("{REGISTRIES}/invalid")).await?;
     assert!(!file.exists());
 
     let alice = stage
@@ -400,11 +389,7 @@ async fn check_before(stage: &mut KarmadaStage, before: &Value) {
         .control_plane()
         .kubeconfig()
         .with_extension("alice");
-    fs::write(
-        &alice,
-        stage.fleet.control_plane().kubeconfig_of("alice").unwrap(),
-    )
-    .unwrap();
+    fs::write(&alice, stage.fleet.control_plane().kubeconfig_of("alice")?)?;
     let printed = fleetdex(&alice, &MIGRATE).await;
     assert!(!printed.success);
     contains(
@@ -412,7 +397,7 @@ async fn check_before(stage: &mut KarmadaStage, before: &Value) {
         &["cannot get APIService", "use an account that may do this"],
     );
 
-    stage.karmada.stop_search().await.unwrap();
+    stage.karmada.stop_search().await?;
     let texts = [
         "cannot list resourceregistries",
         "start karmada-search behind Service karmada-system/karmada-search",
@@ -420,26 +405,22 @@ async fn check_before(stage: &mut KarmadaStage, before: &Value) {
     let printed = stage.migrate(&export).await;
     assert!(!printed.success && !file.exists(), "{}", printed.text);
     contains(&printed.text, &texts);
-    stage.karmada.start_search().await.unwrap();
+    stage.karmada.start_search().await?;
+    Ok(())
 }
 
 /// Fleetdex indexes what was moved.
-async fn check_operator(stage: &KarmadaStage) -> e2e::operator::Operator {
-    let url = stage.fleet.opensearch().unwrap().url().to_owned();
+async fn check_operator(stage: &KarmadaStage) -> Tested<e2e::operator::Operator> {
+    let url = stage.fleet.opensearch()?.url().to_owned();
     let host = url.trim_start_matches("http://").split(':').next().unwrap();
-    stage
-        .hub
-        .apply(&login(), &login_secret(Some(host)))
-        .await
-        .unwrap();
+    stage.hub.apply(&login(), &login_secret(Some(host))).await?;
     let annotation = json!({ "metadata": { "annotations": { HOSTS: "127.0.0.1" } } });
     stage
         .hub
         .merge(&secret_path("member1"), &annotation)
-        .await
-        .unwrap();
-    let operator = start_operator(&stage.fleet, &[]).await.unwrap();
-    eventually("the registries are Ready", DEADLINE, || async {
+        .await?;
+    let operator = start_operator(&stage.fleet, &[]).await?;
+    until("the registries are Ready", || async {
         for name in ["namespaced", "stored"] {
             let registry = stage.hub.get(&format!("{REGISTRIES}/{name}")).await?;
             let conditions = registry["status"]["conditions"].as_array();
@@ -454,20 +435,17 @@ async fn check_operator(stage: &KarmadaStage) -> e2e::operator::Operator {
         }
         Ok(())
     })
-    .await
-    .unwrap();
-    let maps = e2e::query_api::list_with_warnings(&operator, "api/v1/configmaps")
-        .await
-        .unwrap();
-    let found: Vec<String> = e2e::query_api::names_of(&maps.0).unwrap();
+    .await?;
+    let maps = e2e::query_api::list_with_warnings(&operator, "api/v1/configmaps").await?;
+    let found: Vec<String> = e2e::query_api::names_of(&maps.0)?;
     assert_eq!(found, ["member1/web/settings"]);
-    operator
+    Ok(operator)
 }
 
-async fn there_and_back(backend: SearchBackend) {
+async fn there_and_back(backend: SearchBackend) -> Tested {
     let mut stage = KarmadaStage::start(backend).await;
     let before = stage.objects().await;
-    check_before(&mut stage, &before).await;
+    check_before(&mut stage, &before).await?;
 
     let file = stage.file("export.json");
     let forward = ["--export", text(&file), "--apply"];
@@ -478,7 +456,7 @@ async fn there_and_back(backend: SearchBackend) {
         "3 registries are stored as exported",
     ];
     stage.succeeds(&forward, &done).await;
-    stage.is_migrated().await;
+    stage.is_migrated().await?;
     assert_eq!(
         fs::metadata(&file).unwrap().permissions().mode() & 0o777,
         0o600
@@ -487,19 +465,18 @@ async fn there_and_back(backend: SearchBackend) {
     stage.succeeds(&forward, &["Nothing to do"]).await;
     stage.succeeds(&[], &["Nothing to do"]).await;
     assert_eq!(stage.objects().await, migrated);
-    stage.rules_are_those_of_the_crd().await;
+    stage.rules_are_those_of_the_crd().await?;
 
-    let operator = check_operator(&stage).await;
+    let operator = check_operator(&stage).await?;
     let spec = json!({ "resourceSelectors": [{ "apiVersion": "v1", "kind": "Namespace" }] });
     stage.create("later", &spec).await;
     // The operator writes its finalizer, which must not happen between two comparisons.
-    eventually("Fleetdex has taken the registry", DEADLINE, || async {
+    until("Fleetdex has taken the registry", || async {
         let later = stage.hub.get(&format!("{REGISTRIES}/later")).await?;
         ensure!(later["metadata"]["finalizers"].is_array(), "{later}");
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
     stage
         .is_refused(
             &back,
@@ -520,15 +497,15 @@ async fn there_and_back(backend: SearchBackend) {
             &["delete the CRD", "karmada-search serves its registries"],
         )
         .await;
-    stage.is_karmadas(&before).await;
-    let saved: Value = serde_json::from_slice(&fs::read(&saved).unwrap()).unwrap();
+    stage.is_karmadas(&before).await?;
+    let saved: Value = serde_json::from_slice(&fs::read(&saved).unwrap())?;
     assert_eq!(saved["items"][0]["metadata"]["name"], "later");
     assert_eq!(saved["items"].as_array().unwrap().len(), 1, "{saved}");
     stage.succeeds(&back, &["Nothing to do"]).await;
     drop(operator);
 
     // Interrupted after each step, by what each step leaves.
-    stage.hub.delete(API_SERVICE).await.unwrap();
+    stage.hub.delete(API_SERVICE).await?;
     stage
         .succeeds(
             &forward[..2],
@@ -538,27 +515,23 @@ async fn there_and_back(backend: SearchBackend) {
     stage
         .succeeds(&forward, &["3 registries are stored as exported"])
         .await;
-    stage.is_migrated().await;
-    stage
-        .hub
-        .delete(&format!("{REGISTRIES}/stored"))
-        .await
-        .unwrap();
+    stage.is_migrated().await?;
+    stage.hub.delete(&format!("{REGISTRIES}/stored")).await?;
     stage
         .succeeds(&forward, &["stored created", "empty is there"])
         .await;
-    stage.is_migrated().await;
-    changed_registries_are_an_error(&stage, &forward).await;
-    stage.hub.delete(CRD).await.unwrap();
+    stage.is_migrated().await?;
+    changed_registries_are_an_error(&stage, &forward).await?;
+    stage.hub.delete(CRD).await?;
     stage.succeeds(&back, &["create the APIService"]).await;
-    stage.is_karmadas(&before).await;
+    stage.is_karmadas(&before).await
 }
 
 /// What was there before is left as it is, and does not pass for what was exported.
-async fn changed_registries_are_an_error(stage: &KarmadaStage, forward: &[&str]) {
+async fn changed_registries_are_an_error(stage: &KarmadaStage, forward: &[&str]) -> Tested {
     let path = format!("{REGISTRIES}/namespaced");
     let selector = |namespace: &str| json!({ "spec": { "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace }] } });
-    stage.hub.merge(&path, &selector("db")).await.unwrap();
+    stage.hub.merge(&path, &selector("db")).await?;
     let texts = [
         "compare: Error: registry namespaced is not as in the export: spec.resourceSelectors[0].namespace",
         "kubectl edit resourceregistry namespaced",
@@ -566,23 +539,24 @@ async fn changed_registries_are_an_error(stage: &KarmadaStage, forward: &[&str])
     ];
     stage.is_refused(forward, &texts).await;
     let printed = stage.migrate(&[forward, &["-o", "json"]].concat()).await;
-    let report: Value = serde_json::from_str(&printed.text).unwrap();
+    let report: Value = serde_json::from_str(&printed.text)?;
     assert_eq!(
         (printed.success, &report["status"]),
         (false, &json!("Error")),
         "{report}"
     );
-    stage.hub.merge(&path, &selector("web")).await.unwrap();
+    stage.hub.merge(&path, &selector("web")).await?;
     stage.succeeds(forward, &["Nothing to do"]).await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn karmada_search_is_migrated_and_given_back() {
-    there_and_back(SearchBackend::Simulated).await;
+async fn karmada_search_is_migrated_and_given_back() -> Tested {
+    there_and_back(SearchBackend::Simulated).await
 }
 
 #[tokio::test]
 #[ignore = "make migration-test runs it: karmada-search takes five minutes to build"]
-async fn a_real_karmada_search_is_migrated_and_given_back() {
-    there_and_back(SearchBackend::Real).await;
+async fn a_real_karmada_search_is_migrated_and_given_back() -> Tested {
+    there_and_back(SearchBackend::Real).await
 }

@@ -3,31 +3,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use axum::body::Body;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use e2e::{
-    fleet::{
-        Fleet, OpenSearchKind, Options,
-        ports::Port,
-        process::{Guard, Process, Start},
-        unique,
-    },
+    fleet::{Fleet, OpenSearchKind, Options, unique},
     http,
     kubectl::Kubectl,
     kubelet::Kubelet,
+    local::{Local, kubeconfig_of_members},
     objects::{Objects, config_map_path},
-    operator::fleetdex_program,
-    poll::eventually,
-    scenario::DEADLINE,
+    scenario::{DEADLINE, until},
+    test_result::{Tested, assert_contains, assert_fails},
 };
 use fleetdex_clusters::{
     Clusters, ConnectionTiming,
@@ -64,94 +53,43 @@ const OURS: [&str; 3] = [
     "fleetdex.io/redacted",
 ];
 
-/// A context for each member.
-fn kubeconfig(fleet: &Fleet) -> Value {
-    let members = ["east", "west"].into_iter().zip(fleet.members());
-    let mut config = json!({ "apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": [] });
-    for (name, member) in members {
-        let authority = STANDARD.encode(member.ca_pem());
-        let entries = [
-            (
-                "clusters",
-                json!({ "name": name, "cluster": { "server": member.url(), "certificate-authority-data": authority } }),
-            ),
-            (
-                "users",
-                json!({ "name": name, "user": { "token": member.token() } }),
-            ),
-            (
-                "contexts",
-                json!({ "name": name, "context": { "cluster": name, "user": name } }),
-            ),
-        ];
-        for (list, entry) in entries {
-            config[list].as_array_mut().unwrap().push(entry);
-        }
-    }
-    config
-}
-
-struct Local {
-    process: Process,
+/// `fleetdex local` over the members of a fixture.
+struct ServedFleet {
+    local: Local,
     token_file: PathBuf,
     folder: PathBuf,
-    port: Port,
-    _guard: Guard,
 }
 
-impl Local {
-    fn start(folder: &Path, kubeconfig: &Path) -> Result<Self> {
-        let guard = Guard::start(&[])?;
-        let port = Port::reserve()?;
+impl ServedFleet {
+    async fn start(
+        Fixture {
+            folder, kubeconfig, ..
+        }: &Fixture,
+    ) -> Result<Self> {
         let token_file = folder.join("token");
-        let start = Start {
-            program: fleetdex_program()?,
-            arguments: vec![
-                "local".to_owned(),
-                RESOURCES.to_owned(),
-                format!("--kubeconfig={}", kubeconfig.display()),
-                format!("--api-address=127.0.0.1:{}", port.number()),
-                format!("--token-file={}", token_file.display()),
-            ],
-            environment: Vec::new(),
-            user: None,
-            folder: folder.to_owned(),
-        };
-        let process = Process::new("local", start, folder.join("local.log"), guard.group());
-        process.spawn()?;
+        let arguments = [
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--token-file={}", token_file.display()),
+        ];
+        let arguments = [RESOURCES, &arguments[0], &arguments[1]];
+        let local = Local::start(folder, kubeconfig, &arguments)?;
+        local.until_logged(&["ready: fleetdex get"]).await?;
         Ok(Self {
-            process,
+            local,
             token_file,
             folder: folder.to_owned(),
-            port,
-            _guard: guard,
         })
-    }
-
-    async fn ready(&self) -> Result<()> {
-        eventually("fleetdex local is ready", DEADLINE, || async {
-            self.process.check_running()?;
-            let log = fs::read_to_string(self.process.log())?;
-            ensure!(log.contains("ready: fleetdex get"), "{log}");
-            Ok(())
-        })
-        .await
     }
 
     fn token(&self) -> Result<String> {
-        Ok(fs::read_to_string(&self.token_file)
-            .context("the token")?
-            .trim()
-            .to_owned())
+        let token = fs::read_to_string(&self.token_file).context("the token")?;
+        Ok(token.trim().to_owned())
     }
 
     /// kubectl with the fleet's URL, or a path `below` it, as server.
     fn kubectl(&self, below: &str) -> Result<Kubectl> {
-        let server = format!(
-            "http://fleetdex:{}@127.0.0.1:{}{PROXY}{below}",
-            self.token()?,
-            self.port.number()
-        );
+        let (token, address) = (self.token()?, self.local.address());
+        let server = format!("http://fleetdex:{token}@{address}{PROXY}{below}");
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "fleet", "users": [],
             "clusters": [{ "name": "fleet", "cluster": { "server": server } }],
@@ -175,15 +113,11 @@ struct Fixture {
 
 impl Fixture {
     async fn start() -> Self {
-        let options = Options {
-            members: 2,
-            opensearch: OpenSearchKind::None,
-            ..Options::default()
-        };
+        let options = Options::of(2, OpenSearchKind::None);
         let fleet = Fleet::start(options).await.unwrap();
         let (east, west) = (
-            Objects::of(fleet.member(1).unwrap()).unwrap(),
-            Objects::of(fleet.member(2).unwrap()).unwrap(),
+            Objects::of(fleet.member(1)).unwrap(),
+            Objects::of(fleet.member(2)).unwrap(),
         );
         for member in [&east, &west] {
             member.create_namespace("web").await.unwrap();
@@ -196,7 +130,7 @@ impl Fixture {
         let folder = fleet.dir().join(unique("proxying"));
         fs::create_dir_all(&folder).unwrap();
         let kubeconfig_path = folder.join("members");
-        fs::write(&kubeconfig_path, kubeconfig(&fleet).to_string()).unwrap();
+        fs::write(&kubeconfig_path, kubeconfig_of_members(&fleet).to_string()).unwrap();
         Self {
             fleet,
             east,
@@ -206,20 +140,18 @@ impl Fixture {
         }
     }
 
-    async fn east_has_objects(&self) {
+    async fn east_has_objects(&self) -> Tested {
         let annotated = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "one", "annotations": { "note": "kept: \"as\" it is" } },
             "data": { "a": "old", "b": "line 1\nline 2\n", "c": "x: 1.50" },
         });
         self.east
             .apply(&config_map_path("web", "one"), &annotated)
-            .await
-            .unwrap();
+            .await?;
         let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "key" }, "stringData": { "password": "moonlight" } });
         self.east
             .apply("api/v1/namespaces/web/secrets/key", &secret)
-            .await
-            .unwrap();
+            .await?;
         let template = json!({
             "metadata": { "labels": { "app": "shop" } },
             "spec": { "containers": [{ "name": "main", "image": "example.com/shop" }] },
@@ -230,8 +162,8 @@ impl Fixture {
         });
         self.east
             .apply("apis/apps/v1/namespaces/web/deployments/shop", &shop)
-            .await
-            .unwrap();
+            .await?;
+        Ok(())
     }
 
     /// Reads an object of the first member, and checks that it has no annotations of Fleetdex.
@@ -248,47 +180,41 @@ impl Fixture {
     }
 
     /// An editor script that replaces text in a file.
-    fn editor(&self, expression: &str) -> String {
+    fn editor(&self, expression: &str) -> Tested<String> {
         let path = self.folder.join("editor.sh");
         fs::write(
             &path,
             format!("#!/bin/sh\nexec sed -i '{expression}' \"$1\"\n"),
-        )
-        .unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        path.display().to_string()
+        )?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        Ok(path.display().to_string())
     }
 }
 
 #[tokio::test]
-async fn kubectl_changes_objects_of_a_fleet_like_those_of_a_cluster() {
+async fn kubectl_changes_objects_of_a_fleet_like_those_of_a_cluster() -> Tested {
     let fixture = Fixture::start().await;
-    fixture.east_has_objects().await;
-    let local = Local::start(&fixture.folder, &fixture.kubeconfig).unwrap();
-    local.ready().await.unwrap();
-    let kubectl = local.kubectl("").unwrap();
+    fixture.east_has_objects().await?;
+    let local = ServedFleet::start(&fixture).await?;
+    let kubectl = local.kubectl("")?;
 
     reads(&fixture, &kubectl).await;
-    changes(&fixture, &kubectl).await;
-    changes_in_protobuf(&fixture, &local).await;
-    conflicts(&fixture, &local, &kubectl).await;
-    keeps_secrets(&fixture, &kubectl).await;
-    objects_of_an_unreachable_member_are_read_from_the_index(&fixture, &kubectl).await;
-    assert!(local.process.terminate(DEADLINE).await.unwrap().success());
+    changes(&fixture, &kubectl).await?;
+    changes_in_protobuf(&fixture, &local).await?;
+    conflicts(&fixture, &local, &kubectl).await?;
+    keeps_secrets(&fixture, &kubectl).await?;
+    objects_of_an_unreachable_member_are_read_from_the_index(&fixture, &kubectl).await?;
+    assert!(local.local.process.terminate(DEADLINE).await?.success());
+    Ok(())
 }
 
 async fn reads(fixture: &Fixture, kubectl: &Kubectl) {
     let table = kubectl
-        .run(&[
-            "get",
-            "configmaps",
-            "--field-selector",
-            "metadata.name=both",
-        ])
+        .run("get configmaps --field-selector metadata.name=both")
         .await
         .unwrap();
     assert!(table.contains("east") && table.contains("west"), "{table}");
-    let one = kubectl.json(&["get", "configmap", "one"]).await.unwrap();
+    let one = kubectl.json("get configmap one").await.unwrap();
     let own = fixture.in_east(&config_map_path("web", "one")).await;
     assert_eq!(one["data"], own["data"]);
     assert_eq!(
@@ -301,34 +227,29 @@ async fn reads(fixture: &Fixture, kubectl: &Kubectl) {
     );
     assert!(
         kubectl
-            .run(&["get", "configmap", "one"])
+            .run("get configmap one")
             .await
             .unwrap()
             .contains("CLUSTER")
     );
     assert!(
         kubectl
-            .run(&["get", "configmap", "one", "-o", "yaml"])
+            .run("get configmap one -o yaml")
             .await
             .unwrap()
             .contains("line 2")
     );
-    let missing = kubectl
-        .run(&["get", "configmap", "none"])
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(
-        missing.contains(r#"Error from server (NotFound): configmaps "none" not found"#),
-        "{missing}"
+    assert_fails(
+        kubectl.run("get configmap none").await,
+        r#"Error from server (NotFound): configmaps "none" not found"#,
     );
     let explained = kubectl
-        .run(&["explain", "deployment.spec.replicas"])
+        .run("explain deployment.spec.replicas")
         .await
         .unwrap();
     assert!(explained.contains("Number of desired pods"), "{explained}");
     let listed = kubectl
-        .json(&["get", "configmaps", "--field-selector", "metadata.name=one"])
+        .json("get configmaps --field-selector metadata.name=one")
         .await
         .unwrap();
     let item = &listed["items"][0]["metadata"];
@@ -342,23 +263,17 @@ async fn reads(fixture: &Fixture, kubectl: &Kubectl) {
     );
     assert!(
         kubectl
-            .run(&["api-resources"])
+            .run("api-resources")
             .await
             .unwrap()
             .contains("deployments")
     );
 }
 
-async fn changes(fixture: &Fixture, kubectl: &Kubectl) {
+async fn changes(fixture: &Fixture, kubectl: &Kubectl) -> Tested {
     let path = config_map_path("web", "one");
-    kubectl
-        .run(&["label", "configmap", "one", "tier=gold"])
-        .await
-        .unwrap();
-    kubectl
-        .run(&["annotate", "configmap", "one", "who=me"])
-        .await
-        .unwrap();
+    kubectl.run("label configmap one tier=gold").await?;
+    kubectl.run("annotate configmap one who=me").await?;
     let labelled = fixture.in_east(&path).await;
     assert_eq!(
         (
@@ -370,8 +285,8 @@ async fn changes(fixture: &Fixture, kubectl: &Kubectl) {
 
     let edited = kubectl
         .clone()
-        .with("KUBE_EDITOR", &fixture.editor("s/a: old/a: new/"));
-    edited.run(&["edit", "configmap", "one"]).await.unwrap();
+        .with("KUBE_EDITOR", &fixture.editor("s/a: old/a: new/")?);
+    edited.run("edit configmap one").await?;
     let mut expected = labelled;
     expected["data"]["a"] = json!("new");
     let mut now = fixture.in_east(&path).await;
@@ -384,46 +299,17 @@ async fn changes(fixture: &Fixture, kubectl: &Kubectl) {
         "an edit changes what was edited"
     );
 
+    let merge = r#"patch configmap one --type=merge -p {"data":{"a":"merged"}}"#;
+    kubectl.run(merge).await?;
+    let operations = r#"[{"op":"replace","path":"/data/c","value":"j"}]"#;
+    let by_operations = format!("patch configmap one --type=json -p {operations}");
+    kubectl.run(&by_operations).await?;
+    let strategic = r#"patch deployment shop -p {"spec":{"minReadySeconds":7}}"#;
+    kubectl.run(strategic).await?;
+    kubectl.run("scale deployment shop --replicas=3").await?;
     kubectl
-        .run(&[
-            "patch",
-            "configmap",
-            "one",
-            "--type=merge",
-            "-p",
-            r#"{"data":{"a":"merged"}}"#,
-        ])
-        .await
-        .unwrap();
-    kubectl
-        .run(&[
-            "patch",
-            "configmap",
-            "one",
-            "--type=json",
-            "-p",
-            r#"[{"op":"replace","path":"/data/c","value":"j"}]"#,
-        ])
-        .await
-        .unwrap();
-    kubectl
-        .run(&[
-            "patch",
-            "deployment",
-            "shop",
-            "-p",
-            r#"{"spec":{"minReadySeconds":7}}"#,
-        ])
-        .await
-        .unwrap();
-    kubectl
-        .run(&["scale", "deployment", "shop", "--replicas=3"])
-        .await
-        .unwrap();
-    kubectl
-        .run(&["set", "image", "deployment/shop", "main=example.com/shop:2"])
-        .await
-        .unwrap();
+        .run("set image deployment/shop main=example.com/shop:2")
+        .await?;
     let data = fixture.in_east(&path).await;
     assert_eq!(
         (&data["data"]["a"], &data["data"]["c"]),
@@ -442,26 +328,24 @@ async fn changes(fixture: &Fixture, kubectl: &Kubectl) {
     );
 
     let manifest = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "one", "namespace": "web" }, "data": { "a": "applied" } });
-    kubectl.apply(&manifest.to_string()).await.unwrap();
+    kubectl.apply(&manifest.to_string()).await?;
     assert_eq!(fixture.in_east(&path).await["data"]["a"], "applied");
     let manifest = manifest.to_string().replace("applied", "by the server");
-    kubectl.apply_server_side(&manifest).await.unwrap();
+    kubectl.apply_server_side(&manifest).await?;
     assert_eq!(fixture.in_east(&path).await["data"]["a"], "by the server");
+    Ok(())
 }
 
 /// Writes as Go controllers do: reads an object and writes it back changed.
-async fn changes_in_protobuf(fixture: &Fixture, local: &Local) {
+async fn changes_in_protobuf(fixture: &Fixture, local: &ServedFleet) -> Tested {
     const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-    let (path, member) = (
-        config_map_path("web", "one"),
-        fixture.fleet.member(1).unwrap(),
-    );
-    let own = http::client(Some(member.ca_pem())).unwrap();
+    let (path, member) = (config_map_path("web", "one"), fixture.fleet.member(1));
+    let own = http::client(Some(member.ca_pem()))?;
     let read = own
         .get(format!("{}/{path}", member.url()))
         .bearer_auth(member.token())
         .header("Accept", PROTOBUF);
-    let read = read.send().await.unwrap().bytes().await.unwrap();
+    let read = read.send().await?.bytes().await?;
     // Of the same length, so that lengths in the message hold.
     let (old, new) = (b"by the server", b"by a PUT here");
     // The last one is in the data; an annotation of kubectl may hold a copy.
@@ -470,12 +354,9 @@ async fn changes_in_protobuf(fixture: &Fixture, local: &Local) {
         .rposition(|window| window == old)
         .unwrap();
     let written = [&read[..at], new, &read[at + old.len()..]].concat();
-    let client = http::client(None).unwrap();
+    let client = http::client(None)?;
     let put = async |query: &str| {
-        let url = format!(
-            "http://127.0.0.1:{}{PROXY}/{path}{query}",
-            local.port.number()
-        );
+        let url = format!("http://{}{PROXY}/{path}{query}", local.local.address());
         let request = client
             .put(url)
             .bearer_auth(local.token().unwrap())
@@ -492,80 +373,49 @@ async fn changes_in_protobuf(fixture: &Fixture, local: &Local) {
     assert_eq!(put("").await, 200);
     assert_eq!(fixture.in_east(&path).await["data"]["a"], "by a PUT here");
     assert_eq!(put("").await, 409, "the version of before is a conflict");
+    Ok(())
 }
 
-#[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn conflicts(fixture: &Fixture, local: &Local, kubectl: &Kubectl) {
-    let mut stale = kubectl.json(&["get", "configmap", "one"]).await.unwrap();
+async fn conflicts(fixture: &Fixture, local: &ServedFleet, kubectl: &Kubectl) -> Tested {
+    let mut stale = kubectl.json("get configmap one").await?;
     stale["data"]["a"] = json!("first");
     let file = fixture.folder.join("stale.json");
-    fs::write(&file, stale.to_string()).unwrap();
+    fs::write(&file, stale.to_string())?;
     let replace = ["replace", "-f", file.to_str().unwrap()];
-    kubectl.run(&replace).await.unwrap();
-    let refused = kubectl.run(&replace).await.unwrap_err().to_string();
-    assert!(
-        refused.contains("the object has been modified"),
-        "{refused}"
-    );
+    kubectl.run(&replace).await?;
+    assert_fails(kubectl.run(&replace).await, "the object has been modified");
 
     // An optimistic lock on the fleet's version alone succeeds while nothing changes and the index
     // is up to date.
     let lock = |version: &str, label: &str| {
-        json!({ "metadata": { "resourceVersion": version, "labels": { "lock": label } } })
-            .to_string()
+        let patch =
+            json!({ "metadata": { "resourceVersion": version, "labels": { "lock": label } } });
+        format!("patch configmap one --type=merge -p {patch}")
     };
-    let version = eventually("an optimistic lock is taken", DEADLINE, || async {
-        let one = kubectl.json(&["get", "configmap", "one"]).await?;
+    let version = until("an optimistic lock is taken", || async {
+        let one = kubectl.json("get configmap one").await?;
         let version = one["metadata"]["resourceVersion"]
             .as_str()
             .context("no version")?
             .to_owned();
-        kubectl
-            .run(&[
-                "patch",
-                "configmap",
-                "one",
-                "--type=merge",
-                "-p",
-                &lock(&version, "first"),
-            ])
-            .await?;
+        kubectl.run(&lock(&version, "first")).await?;
         Ok::<_, anyhow::Error>(version)
     })
-    .await
-    .unwrap();
-    let late = kubectl
-        .run(&[
-            "patch",
-            "configmap",
-            "one",
-            "--type=merge",
-            "-p",
-            &lock(&version, "late"),
-        ])
-        .await;
-    let late = late.unwrap_err().to_string();
-    assert!(late.contains("latest version"), "{late}");
+    .await?;
+    let late = kubectl.run(&lock(&version, "late")).await;
+    assert_fails(late, "latest version");
 
     let both = kubectl
-        .run(&["get", "configmap", "both"])
+        .run("get configmap both")
         .await
         .unwrap_err()
         .to_string();
-    assert!(
-        both.contains("(Conflict)") && both.contains("is in several clusters: east, west"),
-        "{both}"
-    );
-    let west = local.kubectl("/clusters/west").unwrap();
-    west.run(&["label", "configmap", "both", "side=west"])
-        .await
-        .unwrap();
+    assert_contains(&both, "(Conflict)");
+    assert_contains(&both, "is in several clusters: east, west");
+    let west = local.kubectl("/clusters/west")?;
+    west.run("label configmap both side=west").await?;
     assert_eq!(
-        fixture
-            .west
-            .get(&config_map_path("web", "both"))
-            .await
-            .unwrap()["metadata"]["labels"]["side"],
+        fixture.west.get_config_map("web", "both").await?["metadata"]["labels"]["side"],
         "west"
     );
     assert_eq!(
@@ -573,43 +423,30 @@ async fn conflicts(fixture: &Fixture, local: &Local, kubectl: &Kubectl) {
         None
     );
 
-    let nowhere = kubectl
-        .run(&["create", "configmap", "new", "--from-literal=a=b"])
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(
-        nowhere.contains("an object is created in one cluster"),
-        "{nowhere}"
+    assert_fails(
+        kubectl.run("create configmap new --from-literal=a=b").await,
+        "an object is created in one cluster",
     );
-    west.run(&["create", "configmap", "new", "--from-literal=a=b"])
-        .await
-        .unwrap();
-    eventually("the index has the new object", DEADLINE, || async {
-        kubectl.run(&["get", "configmap", "new"]).await
+    west.run("create configmap new --from-literal=a=b").await?;
+    until("the index has the new object", || async {
+        kubectl.run("get configmap new").await
     })
-    .await
-    .unwrap();
-    kubectl.run(&["delete", "configmap", "new"]).await.unwrap();
+    .await?;
+    kubectl.run("delete configmap new").await?;
     assert_eq!(
-        fixture
-            .west
-            .find(&config_map_path("web", "new"))
-            .await
-            .unwrap(),
+        fixture.west.find(&config_map_path("web", "new")).await?,
         None
     );
-    let all = kubectl
-        .run(&["get", "--raw", "/api/v1/namespaces/web/events"])
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(all.contains("does not read events"), "{all}");
+    assert_fails(
+        kubectl.run("get --raw /api/v1/namespaces/web/events").await,
+        "does not read events",
+    );
+    Ok(())
 }
 
-async fn keeps_secrets(fixture: &Fixture, kubectl: &Kubectl) {
+async fn keeps_secrets(fixture: &Fixture, kubectl: &Kubectl) -> Tested {
     let path = "api/v1/namespaces/web/secrets/key";
-    let listed = kubectl.json(&["get", "secrets"]).await.unwrap();
+    let listed = kubectl.json("get secrets").await?;
     let redacted = listed["items"]
         .as_array()
         .unwrap()
@@ -625,14 +462,13 @@ async fn keeps_secrets(fixture: &Fixture, kubectl: &Kubectl) {
         (&json!(""), &json!("$.data"))
     );
     let file = fixture.folder.join("redacted.json");
-    fs::write(&file, redacted.to_string()).unwrap();
+    fs::write(&file, redacted.to_string())?;
     for command in [
         &["replace"][..],
         &["apply", "--server-side", "--force-conflicts"],
     ] {
         let arguments = [command, &["-f", file.to_str().unwrap()]].concat();
-        let refused = kubectl.run(&arguments).await.unwrap_err().to_string();
-        assert!(refused.contains("fleetdex.io/redacted"), "{refused}");
+        assert_fails(kubectl.run(&arguments).await, "fleetdex.io/redacted");
     }
     assert_eq!(
         fixture.in_east(path).await["data"]["password"],
@@ -640,44 +476,38 @@ async fn keeps_secrets(fixture: &Fixture, kubectl: &Kubectl) {
     );
     let edited = kubectl.clone().with(
         "KUBE_EDITOR",
-        &fixture.editor("s/^type: Opaque/type: Opaque\\nimmutable: true/"),
+        &fixture.editor("s/^type: Opaque/type: Opaque\\nimmutable: true/")?,
     );
-    edited.run(&["edit", "secret", "key"]).await.unwrap();
+    edited.run("edit secret key").await?;
     let after = fixture.in_east(path).await;
     assert_eq!(
         (&after["data"]["password"], &after["immutable"]),
         (&json!(STANDARD.encode("moonlight")), &json!(true))
     );
+    Ok(())
 }
 
 async fn objects_of_an_unreachable_member_are_read_from_the_index(
     fixture: &Fixture,
     kubectl: &Kubectl,
-) {
-    fixture.fleet.member(1).unwrap().kill();
-    let output = kubectl
-        .output(&["get", "configmap", "one", "-o", "json"])
-        .await
-        .unwrap();
+) -> Tested {
+    fixture.fleet.member(1).kill();
+    let output = kubectl.output("get configmap one -o json").await?;
     assert!(
         output.success && output.stderr.contains("as it was last seen"),
         "{output:?}"
     );
-    let one: Value = serde_json::from_str(&output.stdout).unwrap();
+    let one: Value = serde_json::from_str(&output.stdout)?;
     assert!(
         one["metadata"]["annotations"]["fleetdex.io/answered-from-index"].is_string(),
         "{one}"
     );
-    let refused = kubectl
-        .run(&["label", "configmap", "one", "a=b"])
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(
-        refused.contains("cluster east cannot be reached"),
-        "{refused}"
+    assert_fails(
+        kubectl.run("label configmap one a=b").await,
+        "cluster east cannot be reached",
     );
-    fixture.fleet.member(1).unwrap().restart().await.unwrap();
+    fixture.fleet.member(1).restart().await?;
+    Ok(())
 }
 
 /// Registers the pods of a member: requests that name a member need a registered resource.
@@ -748,43 +578,39 @@ const SPDY: &str = "upgrade: SPDY/3.1\r\ncontent-length: 0\r\n\
 
 /// Opens a session, and returns the start of the response.
 async fn session(
-    local: &Local,
+    local: &ServedFleet,
     method: &str,
     protocol: &str,
     subresource: &str,
-) -> (String, TcpStream) {
-    let mut stream = TcpStream::connect(("127.0.0.1", local.port.number()))
-        .await
-        .unwrap();
+) -> Tested<(String, TcpStream)> {
+    let mut stream = TcpStream::connect(local.local.address()).await?;
     let head = format!(
         "{method} {PROXY}/api/v1/namespaces/web/pods/web-1/{subresource} HTTP/1.1\r\nhost: localhost\r\n\
          authorization: Bearer {}\r\nconnection: Upgrade\r\n{protocol}\r\n",
-        local.token().unwrap()
+        local.token()?
     );
-    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(head.as_bytes()).await?;
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
-        answer.push(stream.read_u8().await.unwrap());
+        answer.push(stream.read_u8().await?);
     }
-    (String::from_utf8(answer).unwrap(), stream)
+    Ok((String::from_utf8(answer).unwrap(), stream))
 }
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
+async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() -> Tested {
     let fixture = Fixture::start().await;
-    let east = fixture.fleet.member(1).unwrap();
+    let east = fixture.fleet.member(1);
     let kubelet = Kubelet::start(east).unwrap();
     fixture
         .east
         .apply("api/v1/nodes/node-1", &kubelet.node("node-1"))
-        .await
-        .unwrap();
+        .await?;
     fixture
         .east
         .merge("api/v1/nodes/node-1/status", &kubelet.node_status())
-        .await
-        .unwrap();
+        .await?;
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web-1", "labels": { "app": "web" } },
         "spec": { "nodeName": "node-1", "containers": [{ "name": "main", "image": "example.com/web" }] },
@@ -792,29 +618,18 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
     fixture
         .east
         .apply("api/v1/namespaces/web/pods/web-1", &pod)
-        .await
-        .unwrap();
+        .await?;
 
-    let local = Local::start(&fixture.folder, &fixture.kubeconfig).unwrap();
-    local.ready().await.unwrap();
-    let kubectl = local.kubectl("").unwrap();
-    let log = kubectl.run(&["logs", "web-1", "--tail=5"]).await.unwrap();
-    assert!(
-        log.contains("log of /containerLogs/web/web-1/main?tailLines=5"),
-        "{log}"
-    );
-    assert!(
-        kubectl
-            .run(&["logs", "-f", "web-1"])
-            .await
-            .unwrap()
-            .contains("follow=true")
-    );
+    let local = ServedFleet::start(&fixture).await?;
+    let kubectl = local.kubectl("")?;
+    let log = kubectl.run("logs web-1 --tail=5").await?;
+    assert_contains(&log, "log of /containerLogs/web/web-1/main?tailLines=5");
+    assert!(kubectl.run("logs -f web-1").await?.contains("follow=true"));
     for (method, protocol, agreement) in
         [("GET", WEB_SOCKET, "websocket"), ("POST", SPDY, "SPDY/3.1")]
     {
         let path = "exec?command=sh&command=-c&stdin=true&stdout=true";
-        let (agreed, mut stream) = session(&local, method, protocol, path).await;
+        let (agreed, mut stream) = session(&local, method, protocol, path).await?;
         let is_agreed = |line: &str| line.eq_ignore_ascii_case(&format!("upgrade: {agreement}"));
         assert!(
             agreed.starts_with("HTTP/1.1 101") && agreed.lines().any(is_agreed),
@@ -826,8 +641,7 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
         let (mut reads, mut writes) = stream.split();
         let both = async { tokio::try_join!(writes.write_all(&sent), reads.read_exact(&mut back)) };
         tokio::time::timeout(Duration::from_secs(30), both)
-            .await
-            .unwrap()
+            .await?
             .unwrap();
         assert!(
             back == sent,
@@ -840,7 +654,7 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
             protocol,
             "exec?container=none&command=sh&stdout=true",
         )
-        .await;
+        .await?;
         assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
     }
 
@@ -855,8 +669,7 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
             "apis/rbac.authorization.k8s.io/v1/namespaces/web/roles/logs",
             &role,
         )
-        .await
-        .unwrap();
+        .await?;
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "logs" },
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "logs" },
@@ -868,10 +681,9 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
             "apis/rbac.authorization.k8s.io/v1/namespaces/web/rolebindings/logs",
             &binding,
         )
-        .await
-        .unwrap();
+        .await?;
     let cancel = CancellationToken::new();
-    let kubeconfig = read_kubeconfig(Some(&fixture.kubeconfig)).await.unwrap();
+    let kubeconfig = read_kubeconfig(Some(&fixture.kubeconfig)).await?;
     let clusters = Clusters::new(
         Loader::without_control_plane(),
         Arc::new(Network::default()),
@@ -888,7 +700,7 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
         Answers::new(catalog, authentication_mode, limits, metrics),
         members,
     );
-    eventually("the right of alice is there", DEADLINE, || async {
+    until("the right of alice is there", || async {
         let (code, text) = log_of(&api, "alice").await;
         ensure!(
             code == 200 && text.contains("/containerLogs/web/web-1/main"),
@@ -896,12 +708,12 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
         );
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
     let (code, text) = log_of(&api, "bob").await;
     assert!(
         code == 403 && text.contains(r#"User \"bob\" cannot get resource \"pods/log\""#),
         "{code} {text}"
     );
     cancel.cancel();
+    Ok(())
 }

@@ -10,6 +10,7 @@ use e2e::{
     engine::{options, service_of},
     fleet::{Fleet, OpenSearchServer, unique_prefix},
     poll::eventually,
+    test_result::Tested,
 };
 use fleetdex_core::{
     kinds,
@@ -17,8 +18,9 @@ use fleetdex_core::{
     query::{Query, ResourceName, Selectable},
 };
 use fleetdex_store::{
-    CheckpointStore as _, Checkpoints, DocumentVersions as _, DocumentWriter as _, Extent,
-    IndexReader as _, IndexRevision, IndexSharing as _, RevisionStore as _, VisibleResources,
+    CheckpointStore as _, Checkpoints, CompleteResources, DocumentVersions as _,
+    DocumentWriter as _, Extent, IndexReader as _, IndexRevision, IndexSharing as _,
+    RevisionStore as _,
     bulk::{Verdict, Write},
     opensearch::{
         Engine, EngineOptions, PlacementRules,
@@ -82,9 +84,9 @@ impl Exercise<'_> {
             write(engine, &revision, &["a", "b", "c"]).await?;
             let pods = ResourceName::from(&pods());
             engine
-                .activate(&revision, &VisibleResources::Only([pods].into()))
+                .activate(&revision, &CompleteResources::Only([pods].into()))
                 .await?;
-            engine.activate(&revision, &VisibleResources::All).await?;
+            engine.activate(&revision, &CompleteResources::All).await?;
             // Its UID becomes known later.
             let revision = engine.open(cluster, Some("uid"), 0).await?;
             let checkpoints = Checkpoints {
@@ -105,7 +107,7 @@ impl Exercise<'_> {
         read(engine).await?;
         // Another cluster at the same address, and one that is removed.
         let next = engine.open(&first, Some("another"), 1).await?;
-        engine.activate(&next, &VisibleResources::All).await?;
+        engine.activate(&next, &CompleteResources::All).await?;
         engine.lost(&[next]).await?;
         for cluster in [first, second] {
             engine.drop_cluster(&cluster).await?;
@@ -201,25 +203,23 @@ async fn remove_all(server: &OpenSearchServer, prefix: &str) -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_role_permits_what_is_needed_and_nothing_else() {
-    let fleet = Fleet::shared(secured()).await.unwrap();
-    let server = fleet.opensearch().unwrap();
+async fn the_role_permits_what_is_needed_and_nothing_else() -> Tested {
+    let fleet = Fleet::shared(secured()).await?;
+    let server = fleet.opensearch()?;
     let prefix = unique_prefix("role");
     let exercise = Exercise {
         server,
         options: options(server, &prefix, 1).unwrap(),
     };
     let whole = role(&prefix.parse().unwrap());
-    server.create_user(USER, PASSWORD, &[]).await.unwrap();
-    give(server, &whole).await.unwrap();
+    server.create_user(USER, PASSWORD, &[]).await?;
+    give(server, &whole).await?;
     let works = || async {
         remove_all(server, &prefix).await?;
         exercise.run().await
     };
-    eventually("the role is loaded", Duration::from_secs(30), works)
-        .await
-        .unwrap();
-    nothing_is_left(server, &prefix).await.unwrap();
+    eventually("the role is loaded", Duration::from_secs(30), works).await?;
+    nothing_is_left(server, &prefix).await?;
 
     let mut superfluous = Vec::new();
     let actions = LISTS.iter().flat_map(|list| {
@@ -232,13 +232,11 @@ async fn the_role_permits_what_is_needed_and_nothing_else() {
         MONITORING_ACTIONS.contains(&action) || [SETTINGS, READ_SETTINGS, CLOSE].contains(&action)
     };
     for (list, action) in actions {
-        give(server, &without(&whole, list, action)).await.unwrap();
-        remove_all(server, &prefix).await.unwrap();
+        give(server, &without(&whole, list, action)).await?;
+        remove_all(server, &prefix).await?;
         if optional(action) {
             let refused = || async { refuses_optional(server, &prefix, action).await };
-            eventually(action, Duration::from_secs(10), refused)
-                .await
-                .unwrap();
+            eventually(action, Duration::from_secs(10), refused).await?;
             continue;
         }
         match exercise.run().await {
@@ -255,14 +253,9 @@ async fn the_role_permits_what_is_needed_and_nothing_else() {
     assert_eq!(superfluous, [("", ""); 0]);
 
     // Nothing else: other indices, and what would give other rights.
-    give(server, &whole).await.unwrap();
+    give(server, &whole).await?;
     let other = format!("{prefix}other-1");
-    server
-        .client()
-        .unwrap()
-        .put(&other, &json!({}))
-        .await
-        .unwrap();
+    server.client()?.put(&other, &json!({})).await?;
     let snapshots = json!({ "type": "fs", "settings": { "location": "x" } });
     for (method, path, body) in [
         (Method::GET, format!("{other}/_search"), Value::Null),
@@ -277,11 +270,12 @@ async fn the_role_permits_what_is_needed_and_nothing_else() {
         (Method::PUT, "_snapshot/x".to_owned(), snapshots),
         (Method::DELETE, other.clone(), Value::Null),
     ] {
-        let status = asked(server, method, &path, &body).await.unwrap();
+        let status = asked(server, method, &path, &body).await?;
         assert_eq!(status, 403, "{path}");
     }
-    server.client().unwrap().delete(&other).await.unwrap();
+    server.client()?.delete(&other).await?;
     assert!(INDEX_ACTIONS.iter().all(|action| !action.starts_with('*')));
+    Ok(())
 }
 
 /// What is refused without an action that Fleetdex can do without.

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use fakes::opensearch::{Fault, FaultKind, OpenSearch, Span};
 use fleetdex_core::{
-    model::{ClusterName, Document, Gvk, JsonLine},
+    model::{Document, Gvk, JsonLine},
     query::{Query, Requester, ResourceName, Selectable},
 };
 use fleetdex_limits::{
@@ -16,8 +16,8 @@ use fleetdex_limits::{
     request::UserRequest,
 };
 use fleetdex_store::{
-    DocumentVersions as _, DocumentWriter as _, Extent, IndexReader as _, IndexRevision,
-    KindExtent, RevisionStore as _, StoreError, VisibleResources,
+    CompleteResources, DocumentVersions as _, DocumentWriter as _, Extent, IndexReader as _,
+    IndexRevision, KindExtent, RevisionStore as _, StoreError, StoredVersion,
     bulk::{Verdict, Write},
     changes::EventKind,
     opensearch::{
@@ -64,6 +64,11 @@ async fn send(server: &OpenSearch, method: Method, path: &str, body: &str) -> (u
 fn index_line(id: &str, version: u64) -> String {
     let action = json!({ "index": { "_index": "i", "_id": id, "version": version, "version_type": "external_gte" } });
     format!("{action}\n{{\"kind\":\"Pod\"}}\n")
+}
+
+fn index_lines(count: usize) -> String {
+    let line = |number: usize| index_line(&number.to_string(), 1);
+    (0..count).map(line).collect()
 }
 
 async fn bulk(server: &OpenSearch, body: &str) -> Result<Vec<u64>, String> {
@@ -177,9 +182,7 @@ async fn blocks_refuse_every_item() {
 async fn some_items_are_rejected_and_the_others_are_applied() {
     let server = OpenSearch::new(3);
     server.inject(Fault::RejectedItems(50), Span::UntilHealed);
-    let body: String = (0..100)
-        .map(|number| index_line(&format!("{number}"), 1))
-        .collect();
+    let body = index_lines(100);
     let statuses = bulk(&server, &body).await.unwrap();
     let applied = statuses.iter().filter(|status| **status == 201).count();
     assert!((20..80).contains(&applied), "{applied}");
@@ -280,9 +283,7 @@ async fn bodies_of_bulk_requests_can_be_inspected() {
 #[tokio::test(start_paused = true)]
 async fn searches_fail_or_report_that_they_are_partial() {
     let server = OpenSearch::new(1);
-    let body: String = (0..50)
-        .map(|number| index_line(&format!("{number}"), 1))
-        .collect();
+    let body = index_lines(50);
     bulk(&server, &body).await.unwrap();
     send(&server, Method::POST, "/i/_refresh", "").await;
     let search = async || send(&server, Method::POST, "/i/_search", r#"{"size":50}"#).await;
@@ -354,9 +355,7 @@ async fn the_same_seed_reproduces_the_run() {
     let run = async |seed: u64| {
         let server = OpenSearch::new(seed);
         server.inject(Fault::RejectedItems(50), Span::UntilHealed);
-        let body: String = (0..50)
-            .map(|number| index_line(&format!("{number}"), 1))
-            .collect();
+        let body = index_lines(50);
         (
             bulk(&server, &body).await.unwrap(),
             server.indices()["i"].uuid.clone(),
@@ -383,45 +382,59 @@ fn write(revision: &IndexRevision, name: &str, version: u64, is_delete: bool) ->
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_real_store_works_on_the_fake_opensearch() {
-    let server = OpenSearch::new(1);
-    let engine = server.engine("fleetdex".parse().unwrap());
-    let cluster: ClusterName = "member1".parse().unwrap();
-    engine.prepare().await.unwrap();
-    let revision = engine.open(&cluster, Some("uid"), 0).await.unwrap();
-    assert_eq!(
-        engine.open(&cluster, Some("uid"), 0).await.unwrap(),
-        revision
-    );
-    let writes: Vec<Write> = (0..5)
-        .map(|number| write(&revision, &format!("pod-{number}"), 10 + number, false))
-        .collect();
-    assert_eq!(
-        engine.write(&writes).await.unwrap(),
-        vec![Verdict::Indexed; 5]
-    );
-    let more = [
-        write(&revision, "pod-1", 9, false),
-        write(&revision, "pod-2", 20, true),
-        write(&revision, "pod-9", 20, true),
-    ];
-    assert_eq!(
-        engine.write(&more).await.unwrap(),
-        [Verdict::Superseded, Verdict::Deleted, Verdict::Absent]
-    );
+/// Opens a revision of member1.
+async fn open(engine: &Engine) -> IndexRevision {
+    let member1 = "member1".parse().unwrap();
+    engine.open(&member1, Some("uid"), 0).await.unwrap()
+}
+
+async fn activate(engine: &Engine, revision: &IndexRevision) {
+    let activated = engine.activate(revision, &CompleteResources::All);
+    activated.await.unwrap();
+}
+
+async fn written(engine: &Engine, writes: &[Write]) -> Vec<Verdict> {
+    engine.write(writes).await.unwrap()
+}
+
+/// Returns the IDs and versions of the pods of a revision.
+async fn visited_pods(engine: &Engine, revision: &IndexRevision) -> Vec<String> {
     let extent = Extent::Kind(KindExtent {
         api_version: "v1".to_owned(),
         kind: "Pod".to_owned(),
         namespace: None,
     });
     let mut visited = Vec::new();
-    engine
-        .visit_versions(&revision, &extent, &mut |stored| {
-            visited.push(format!("{} {}", stored.id, stored.version));
-        })
-        .await
-        .unwrap();
+    let mut note = |stored: StoredVersion<'_>| {
+        visited.push(format!("{} {}", stored.id, stored.version));
+    };
+    let visit = engine.visit_versions(revision, &extent, &mut note);
+    visit.await.unwrap();
+    visited
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_real_store_works_on_the_fake_opensearch() {
+    let server = OpenSearch::new(1);
+    let engine = server.engine("fleetdex".parse().unwrap());
+
+    engine.prepare().await.unwrap();
+    let revision = open(&engine).await;
+    assert_eq!(open(&engine).await, revision);
+    let writes: Vec<Write> = (0..5)
+        .map(|number| write(&revision, &format!("pod-{number}"), 10 + number, false))
+        .collect();
+    assert_eq!(written(&engine, &writes).await, vec![Verdict::Indexed; 5]);
+    let more = [
+        write(&revision, "pod-1", 9, false),
+        write(&revision, "pod-2", 20, true),
+        write(&revision, "pod-9", 20, true),
+    ];
+    assert_eq!(
+        written(&engine, &more).await,
+        [Verdict::Superseded, Verdict::Deleted, Verdict::Absent]
+    );
+    let visited = visited_pods(&engine, &revision).await;
     assert_eq!(
         visited,
         [
@@ -435,10 +448,7 @@ async fn the_real_store_works_on_the_fake_opensearch() {
     assert_eq!(server.counters().written_to[revision.index.as_str()], 6);
 
     assert!(!server.aliases().contains_key("fleetdex"));
-    engine
-        .activate(&revision, &VisibleResources::All)
-        .await
-        .unwrap();
+    activate(&engine, &revision).await;
     assert_eq!(server.documents("fleetdex").len(), 4);
 
     server.inject(Fault::Unauthorized, Span::Times(1));
@@ -448,7 +458,7 @@ async fn the_real_store_works_on_the_fake_opensearch() {
     ));
     server.delete_index(revision.index.as_str());
     for missing in [&writes[..1], &more[1..2]] {
-        let gone = engine.write(missing).await.unwrap();
+        let gone = written(&engine, missing).await;
         assert!(matches!(gone[..], [Verdict::IndexMissing(_)]), "{gone:?}");
     }
     let left: Vec<String> = server.indices().into_keys().collect();
@@ -476,7 +486,7 @@ fn installation(server: &OpenSearch, owner: &str, prefix: &str) -> Engine {
 /// Opens and activates a revision of a cluster.
 async fn fill(engine: &Engine, cluster: &str) -> Result<IndexRevision, StoreError> {
     let revision = engine.open(&cluster.parse().unwrap(), None, 0).await?;
-    engine.activate(&revision, &VisibleResources::All).await?;
+    engine.activate(&revision, &CompleteResources::All).await?;
     Ok(revision)
 }
 
@@ -490,10 +500,7 @@ fn foreign_error<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_prefix_belongs_to_one_installation_independent_of_cluster_names() {
     let server = OpenSearch::new(1);
-    let (mine, theirs) = (
-        installation(&server, "mine", "fleetdex"),
-        installation(&server, "theirs", "fleetdex"),
-    );
+    let [mine, theirs] = ["mine", "theirs"].map(|owner| installation(&server, owner, "fleetdex"));
     mine.prepare().await.unwrap();
     let (_, template) = send(&server, Method::GET, "/fleetdex.state", "").await;
     let error = foreign_error(theirs.prepare().await);
@@ -521,10 +528,7 @@ async fn a_prefix_belongs_to_one_installation_independent_of_cluster_names() {
 #[tokio::test(start_paused = true)]
 async fn indices_of_a_release_that_claimed_no_prefix_count_by_their_owner() {
     let server = OpenSearch::new(1);
-    let (mine, theirs) = (
-        installation(&server, "mine", "fleetdex"),
-        installation(&server, "theirs", "fleetdex"),
-    );
+    let [mine, theirs] = ["mine", "theirs"].map(|owner| installation(&server, owner, "fleetdex"));
     fill(&theirs, "b").await.unwrap();
     let error = foreign_error(mine.prepare().await);
     assert!(
@@ -590,27 +594,25 @@ const KIB: usize = 1 << 10;
 /// The response limit of these tests, in bytes.
 const RESPONSE_LIMIT: usize = 300 * KIB;
 
-/// Returns an engine with the low response limit and its live revision.
-async fn engine_with_response_limit(
-    server: &OpenSearch,
-) -> (Engine, ResponseBudget, IndexRevision) {
+/// Returns a store with the low response limit and its live revision.
+async fn limited_store() -> (OpenSearch, Engine, ResponseBudget, IndexRevision) {
+    let server = OpenSearch::new(1);
     let answers = ResponseBudget::of_at_most(RESPONSE_LIMIT);
     let engine = server.engine_reading_into("fleetdex".parse().unwrap(), answers.clone());
     engine.prepare().await.unwrap();
-    let revision = engine
-        .open(&"member1".parse().unwrap(), Some("uid"), 0)
-        .await
-        .unwrap();
-    engine
-        .activate(&revision, &VisibleResources::All)
-        .await
-        .unwrap();
-    (engine, answers, revision)
+    let revision = open(&engine).await;
+    activate(&engine, &revision).await;
+    (server, engine, answers, revision)
+}
+
+fn pods_query(limit: usize) -> Query {
+    let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
+    Query::all_of(ResourceName::new("", "pods"), selectable, limit)
 }
 
 async fn fill_with(engine: &Engine, server: &OpenSearch, writes: Vec<Write>) {
     for write in writes {
-        assert_eq!(engine.write(&[write]).await.unwrap(), [Verdict::Indexed]);
+        assert_eq!(written(engine, &[write]).await, [Verdict::Indexed]);
     }
     send(server, Method::POST, "/fleetdex/_refresh", "").await;
 }
@@ -625,10 +627,9 @@ async fn pages_of(
     requester: Requester,
     limit: usize,
 ) -> Result<(Vec<usize>, Vec<String>), StoreError> {
-    let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
     let query = Query {
         requester,
-        ..Query::all_of(ResourceName::new("", "pods"), selectable, limit)
+        ..pods_query(limit)
     };
     let (mut sizes, mut names) = (Vec::new(), Vec::new());
     let mut cursor = None;
@@ -659,18 +660,10 @@ async fn a_too_long_page_is_split_without_omitting_an_object() {
         (45 * KIB, vec![5; 8]),
         (70 * KIB, [vec![1; 36], vec![4]].concat()),
     ] {
-        let server = OpenSearch::new(1);
-        let (engine, answers, revision) = engine_with_response_limit(&server).await;
+        let (server, engine, answers, revision) = limited_store().await;
         let names = pod_names(40);
-        fill_with(
-            &engine,
-            &server,
-            names
-                .iter()
-                .map(|name| large(&revision, name, 1, bytes))
-                .collect(),
-        )
-        .await;
+        let pods = names.iter().map(|name| large(&revision, name, 1, bytes));
+        fill_with(&engine, &server, pods.collect()).await;
         let (sizes, found) = pages(&engine, 20).await.unwrap();
         assert_eq!((sizes, found), (expected, names), "{bytes}");
         assert_eq!((answers.held(), server.open_points_in_time()), (0, 0));
@@ -680,18 +673,12 @@ async fn a_too_long_page_is_split_without_omitting_an_object() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_as_large_as_a_response_are_read_one_at_a_time() {
-    let server = OpenSearch::new(1);
-    let (engine, _, revision) = engine_with_response_limit(&server).await;
+    let (server, engine, _, revision) = limited_store().await;
     let names = pod_names(3);
-    fill_with(
-        &engine,
-        &server,
-        names
-            .iter()
-            .map(|name| large(&revision, name, 1, 250 * KIB))
-            .collect(),
-    )
-    .await;
+    let pods = names
+        .iter()
+        .map(|name| large(&revision, name, 1, 250 * KIB));
+    fill_with(&engine, &server, pods.collect()).await;
     let (sizes, found) = pages(&engine, 20).await.unwrap();
     assert_eq!((sizes, found), (vec![1, 1, 1], names));
     assert_eq!(server.open_points_in_time(), 0);
@@ -699,8 +686,7 @@ async fn objects_as_large_as_a_response_are_read_one_at_a_time() {
 
 #[tokio::test(start_paused = true)]
 async fn the_error_names_an_object_that_is_larger_than_a_response() {
-    let server = OpenSearch::new(1);
-    let (engine, answers, revision) = engine_with_response_limit(&server).await;
+    let (server, engine, answers, revision) = limited_store().await;
     fill_with(
         &engine,
         &server,
@@ -723,8 +709,7 @@ async fn the_error_names_an_object_that_is_larger_than_a_response() {
 
 #[tokio::test(start_paused = true)]
 async fn ids_and_versions_of_any_length_are_read() {
-    let server = OpenSearch::new(1);
-    let (engine, _, revision) = engine_with_response_limit(&server).await;
+    let (_server, engine, _, revision) = limited_store().await;
     let uid = "u".repeat(2_000);
     let writes: Vec<Write> = (0..400)
         .map(|number| {
@@ -733,19 +718,8 @@ async fn ids_and_versions_of_any_length_are_read() {
             write
         })
         .collect();
-    engine.write(&writes).await.unwrap();
-    let extent = Extent::Kind(KindExtent {
-        api_version: "v1".to_owned(),
-        kind: "Pod".to_owned(),
-        namespace: None,
-    });
-    let mut visited = Vec::new();
-    engine
-        .visit_versions(&revision, &extent, &mut |stored| {
-            visited.push(format!("{} {}", stored.id, stored.version));
-        })
-        .await
-        .unwrap();
+    written(&engine, &writes).await;
+    let visited = visited_pods(&engine, &revision).await;
     let expected: Vec<String> = (0..400)
         .map(|number| format!("v1/Pod/{number:03} {}", 10 + number))
         .collect();
@@ -754,20 +728,11 @@ async fn ids_and_versions_of_any_length_are_read() {
 
 #[tokio::test(start_paused = true)]
 async fn replaced_documents_of_a_batch_are_read_in_parts_and_block_no_write() {
-    let server = OpenSearch::new(1);
-    let (engine, answers, revision) = engine_with_response_limit(&server).await;
+    let (server, engine, answers, revision) = limited_store().await;
     let names = pod_names(30);
-    fill_with(
-        &engine,
-        &server,
-        names
-            .iter()
-            .map(|name| large(&revision, name, 1, 50 * KIB))
-            .collect(),
-    )
-    .await;
-    let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
-    let query = Query::all_of(ResourceName::new("", "pods"), selectable, 20);
+    let pods = names.iter().map(|name| large(&revision, name, 1, 50 * KIB));
+    fill_with(&engine, &server, pods.collect()).await;
+    let query = pods_query(20);
     let log = engine.change_log().await.unwrap();
     let (_, after) = engine.first_page(&query).await.unwrap();
     let mut watch = log
@@ -781,7 +746,7 @@ async fn replaced_documents_of_a_batch_are_read_in_parts_and_block_no_write() {
             .collect::<Vec<_>>()
     };
     assert_eq!(
-        engine.write(&replace(2)).await.unwrap(),
+        written(&engine, &replace(2)).await,
         vec![Verdict::Indexed; 30]
     );
     let mut modified = 0;
@@ -796,15 +761,12 @@ async fn replaced_documents_of_a_batch_are_read_in_parts_and_block_no_write() {
 
     // A document that exceeds every response: the write succeeds, and watchers have to list again.
     assert_eq!(
-        engine
-            .write(&[large(&revision, "pod-000", 3, 400 * KIB)])
-            .await
-            .unwrap(),
+        written(&engine, &[large(&revision, "pod-000", 3, 400 * KIB)]).await,
         [Verdict::Indexed]
     );
     assert_eq!(watch.next().await.unwrap().len(), 1);
     assert_eq!(
-        engine.write(&replace(4)).await.unwrap(),
+        written(&engine, &replace(4)).await,
         vec![Verdict::Indexed; 30]
     );
     let outcome = tokio::time::timeout(Duration::from_mins(1), async {
@@ -823,18 +785,16 @@ async fn a_document_that_exceeds_every_response_is_not_written() {
     let server = OpenSearch::new(1);
     let engine = server.engine("fleetdex".parse().unwrap());
     engine.prepare().await.unwrap();
-    let revision = engine
-        .open(&"member1".parse().unwrap(), Some("uid"), 0)
-        .await
-        .unwrap();
+    let revision = open(&engine).await;
     let (small, huge) = (
         write(&revision, "pod-a", 1, false),
         large(&revision, "pod-b", 1, 24 << 20),
     );
-    let verdicts = engine
-        .write(&[small, huge.clone(), write(&revision, "pod-c", 1, false)])
-        .await
-        .unwrap();
+    let verdicts = written(
+        &engine,
+        &[small, huge.clone(), write(&revision, "pod-c", 1, false)],
+    )
+    .await;
     assert!(
         matches!(
             &verdicts[..],
@@ -843,25 +803,17 @@ async fn a_document_that_exceeds_every_response_is_not_written() {
         "{verdicts:?}"
     );
     assert!(matches!(
-        &engine.write(&[huge]).await.unwrap()[..],
+        &written(&engine, &[huge]).await[..],
         [Verdict::Rejected(_)]
     ));
 }
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_queries_stay_within_the_memory_limit_and_do_not_block_the_operator() {
-    let server = OpenSearch::new(1);
-    let (engine, answers, revision) = engine_with_response_limit(&server).await;
+    let (server, engine, answers, revision) = limited_store().await;
     let names = pod_names(40);
-    fill_with(
-        &engine,
-        &server,
-        names
-            .iter()
-            .map(|name| large(&revision, name, 1, 50 * KIB))
-            .collect(),
-    )
-    .await;
+    let pods = names.iter().map(|name| large(&revision, name, 1, 50 * KIB));
+    fill_with(&engine, &server, pods.collect()).await;
     let limits = MemoryLimits {
         page: 0,
         line: 0,
@@ -882,10 +834,7 @@ async fn concurrent_queries_stay_within_the_memory_limit_and_do_not_block_the_op
     let writing = async {
         for version in 2..50 {
             assert_eq!(
-                engine
-                    .write(&[write(&revision, "other", version, false)])
-                    .await
-                    .unwrap(),
+                written(&engine, &[write(&revision, "other", version, false)]).await,
                 [Verdict::Indexed]
             );
         }

@@ -13,8 +13,8 @@ use fleetdex_core::{
     query::{Query, ResourceName, Selectable},
 };
 use fleetdex_store::{
-    DocumentVersions as _, DocumentWriter as _, Extent, IndexReader as _, IndexRevision,
-    IndexSharing as _, KindExtent, RevisionStore as _, VisibleResources,
+    CompleteResources, DocumentVersions as _, DocumentWriter as _, Extent, IndexReader as _,
+    IndexRevision, IndexSharing as _, KindExtent, RevisionStore as _,
     bulk::{Verdict, Write},
     opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, PlacementRules},
 };
@@ -89,7 +89,7 @@ pub async fn fill(engine: &Engine, number: usize, names: &[&str]) -> IndexRevisi
     let revision = open(engine, number).await;
     write(engine, &revision, names).await;
     engine
-        .activate(&revision, &VisibleResources::All)
+        .activate(&revision, &CompleteResources::All)
         .await
         .unwrap();
     open(engine, number).await
@@ -251,7 +251,7 @@ async fn clusters_move_in_and_out_and_queries_see_them_whole() {
         [(cluster(0), vec!["a".to_owned()])].into()
     );
     scarce
-        .activate(&packed, &VisibleResources::All)
+        .activate(&packed, &CompleteResources::All)
         .await
         .unwrap();
     let all: Vec<String> = ["a", "b", "c", "d", "e"].map(str::to_owned).into();
@@ -276,7 +276,7 @@ async fn clusters_move_in_and_out_and_queries_see_them_whole() {
     write(&scarce, &moved, &["a", "f"]).await;
     assert_eq!(seen(&scarce, &[]).await, [(cluster(0), all)].into());
     scarce
-        .activate(&moved, &VisibleResources::All)
+        .activate(&moved, &CompleteResources::All)
         .await
         .unwrap();
     let two = vec!["a".to_owned(), "f".to_owned()];
@@ -330,7 +330,7 @@ async fn clusters_that_begin_at_the_same_time_share_changes_of_aliases() {
     };
     let activated = revisions.iter().chain([&missing]);
     let activated = futures::future::join_all(
-        activated.map(|revision| engine.activate(revision, &VisibleResources::All)),
+        activated.map(|revision| engine.activate(revision, &CompleteResources::All)),
     )
     .await;
     let failed: Vec<usize> = (0..101).filter(|at| activated[*at].is_err()).collect();
@@ -363,7 +363,7 @@ async fn a_shared_index_whose_aliases_are_damaged_is_mended() {
         for number in engine.lost(&revisions).await.unwrap() {
             let reopened = engine.open(&number, None, 0).await.unwrap();
             engine
-                .activate(&reopened, &VisibleResources::All)
+                .activate(&reopened, &CompleteResources::All)
                 .await
                 .unwrap();
         }

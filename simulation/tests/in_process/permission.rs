@@ -23,8 +23,11 @@ use fleetdex_core::model::{ClusterName, Gvk, Object, Projection, Projector, Reso
 use fleetdex_server::{
     answers::Answers,
     auth::{
-        DelegatedAuth, authenticate::RemoteClient, authentication_mode::AuthenticationMode,
-        authorize::AuthorizationMode, client_trust::ClientTrust, reviews::Reviews,
+        authenticate::RemoteClient,
+        authentication_mode::{AuthenticationMode, DelegatedAuth},
+        authorize::AuthorizationMode,
+        client_trust::ClientTrust,
+        reviews::Reviews,
     },
     catalog::{Catalog, CatalogEntry},
     http::{api_state::ApiState, serve::router},
@@ -32,7 +35,7 @@ use fleetdex_server::{
     proxying::MemberProxy,
 };
 use fleetdex_store::{
-    IndexReader, Store, VisibleResources,
+    CompleteResources, IndexReader, Store,
     bulk::{Verdict, Write},
     memory::Memory,
     opensearch::ResponseBudget,
@@ -217,7 +220,7 @@ impl Fleet {
                 );
             }
             store
-                .activate(&revision, &VisibleResources::All)
+                .activate(&revision, &CompleteResources::All)
                 .await
                 .unwrap();
         }

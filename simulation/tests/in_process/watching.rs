@@ -19,7 +19,7 @@ use fleetdex_core::{
     query::{Query, ResourceName, Selectable},
 };
 use fleetdex_store::{
-    IndexRevision, Store, StoreError, VisibleResources,
+    CompleteResources, IndexRevision, Store, StoreError,
     bulk::{Verdict, Write},
     changes::{EventKind, Watch, WatchError},
     memory::Memory,
@@ -250,12 +250,12 @@ impl World {
         let mut shown = BTreeSet::new();
         if revision.replaces.is_none() && random.random_bool(0.3) {
             shown.insert(nodes);
-            let visible = VisibleResources::Only(shown.clone());
+            let visible = CompleteResources::Only(shown.clone());
             retry_until_done(|| self.store.activate(&revision, &visible)).await;
         }
         if revision.replaces.is_none() && random.random_bool(0.3) {
             shown.insert(pods);
-            let visible = VisibleResources::Only(shown.clone());
+            let visible = CompleteResources::Only(shown.clone());
             tokio::join!(
                 late,
                 retry_until_done(|| self.store.activate(&revision, &visible))
@@ -263,13 +263,13 @@ impl World {
         } else {
             tokio::join!(
                 late,
-                retry_until_done(|| self.store.activate(&revision, &VisibleResources::All))
+                retry_until_done(|| self.store.activate(&revision, &CompleteResources::All))
             );
         }
         let live = !shown.contains(&ResourceName::new("", "pods"));
         let is_activated_later = !live && random.random_bool(0.5);
         if is_activated_later {
-            retry_until_done(|| self.store.activate(&revision, &VisibleResources::All)).await;
+            retry_until_done(|| self.store.activate(&revision, &CompleteResources::All)).await;
         }
         let live = live || is_activated_later;
         revisions.insert(

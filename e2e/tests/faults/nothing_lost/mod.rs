@@ -20,19 +20,16 @@ use e2e::{
     fleet::unique,
     oracle::Oracle,
     scenario::{Registry, Stage, until_equal},
+    test_result::Tested,
 };
 use serde_json::{Value, json};
 
 const BOTH: [&str; 2] = ["member1", "member2"];
+const COLLECTIONS: [&str; 2] = ["api/v1/configmaps", "api/v1/secrets"];
 /// Object names per member.
 const NAMES: usize = 200;
 /// Writes per second, per member.
 const RATE: u32 = 60;
-
-/// A fleet of two members, each with its own etcd.
-async fn enter() -> Stage {
-    Stage::enter().await.unwrap()
-}
 
 /// The kinds that are written and indexed.
 fn kinds() -> Value {
@@ -67,7 +64,7 @@ impl<'s> Fixture<'s> {
         let namespace = unique(name);
         let mut churns = Vec::new();
         for (number, _) in &clusters {
-            let member = stage.fleet.member(*number).unwrap();
+            let member = stage.fleet.member(*number);
             let churn = Churn::new(member, &namespace, NAMES, RATE)
                 .await
                 .unwrap()
@@ -81,21 +78,15 @@ impl<'s> Fixture<'s> {
             clusters,
             churns,
         };
-        fixture.registry.apply().await.unwrap();
-        fixture.registry.until_ready().await.unwrap();
+        fixture.registry.apply_until_ready().await.unwrap();
         fixture.until_equal().await;
         fixture
     }
 
     fn oracle(&self) -> Oracle {
-        let mut oracle = self.registry.oracle();
-        for (number, name) in &self.clusters {
-            let member = self.stage.fleet.member(*number).unwrap();
-            for collection in ["api/v1/configmaps", "api/v1/secrets"] {
-                oracle = oracle.expects(name, member, collection).unwrap();
-            }
-        }
-        oracle
+        let clusters = self.clusters.iter();
+        let clusters = clusters.map(|(number, name)| (&**name, self.stage.fleet.member(*number)));
+        self.registry.oracle().expects_all(clusters, &COLLECTIONS)
     }
 
     async fn compare(&self) -> anyhow::Result<()> {
@@ -109,10 +100,11 @@ impl<'s> Fixture<'s> {
 
     /// The end of every test: everything is stored, the registry is ready, and its removal leaves
     /// nothing behind.
-    async fn check_and_remove(&self) {
+    async fn check_and_remove(&self) -> Tested {
         self.until_equal().await;
-        self.registry.until_ready().await.unwrap();
-        self.registry.remove().await.unwrap();
+        self.registry.until_ready().await?;
+        self.registry.remove().await?;
+        Ok(())
     }
 
     fn start_churn(&self) -> Vec<Running> {
@@ -132,15 +124,15 @@ async fn until_written(churns: &[Running], writes: u64) {
     }
 }
 
-async fn stop(churns: Vec<Running>) -> Tally {
+async fn stop(churns: Vec<Running>) -> Tested<Tally> {
     let mut all = Tally::default();
     for churn in churns {
-        all = all + churn.stop().await.unwrap();
+        all = all + churn.stop().await?;
     }
     eprintln!("{all:?}");
     assert!(
         all.writes.created > 0 && all.writes.updated > 0 && all.writes.deleted > 0,
         "{all:?}"
     );
-    all
+    Ok(all)
 }

@@ -7,6 +7,7 @@ use e2e::{
     fleet::{OpenSearchKind, Options},
     query_api::list_with_warnings,
     scenario::{DEADLINE, Stage},
+    test_result::Tested,
 };
 use serde_json::json;
 
@@ -16,7 +17,8 @@ use super::{BOTH, Fixture, stop, until_written};
 const QUESTIONS: usize = 20;
 
 #[tokio::test]
-async fn no_change_is_lost_and_questions_are_answered_while_nodes_of_opensearch_are_killed() {
+async fn no_change_is_lost_and_questions_are_answered_while_nodes_of_opensearch_are_killed()
+-> Tested {
     let stage = Stage::with(Options {
         members: 2,
         opensearch: OpenSearchKind::Plain,
@@ -24,8 +26,7 @@ async fn no_change_is_lost_and_questions_are_answered_while_nodes_of_opensearch_
         own_etcds: true,
         ..Options::default()
     })
-    .await
-    .unwrap();
+    .await?;
     let more_nodes = stage.fleet.more_opensearch_nodes();
     let addresses = stage.fleet.opensearch_urls().unwrap();
     let clusters = (1..).zip(BOTH.map(str::to_owned)).collect();
@@ -37,23 +38,23 @@ async fn no_change_is_lost_and_questions_are_answered_while_nodes_of_opensearch_
     .await;
     for node in more_nodes {
         let all_copies = stage.fleet.until_all_copies_are_there(DEADLINE);
-        all_copies.await.unwrap();
+        all_copies.await?;
         let churns = fixture.start_churn();
         until_written(&churns, 50).await;
         node.kill();
         let mut unanswered = 0;
         for _ in 0..QUESTIONS {
-            let attempts = answered(&stage).await.unwrap();
+            let attempts = answered(&stage).await?;
             unanswered += attempts - 1;
         }
         eprintln!("{unanswered} requests failed before {QUESTIONS} questions were answered");
         until_written(&churns, 200).await;
-        node.restart().await.unwrap();
+        node.restart().await?;
         until_written(&churns, 100).await;
-        stop(churns).await;
+        stop(churns).await?;
         fixture.until_equal().await;
     }
-    fixture.check_and_remove().await;
+    fixture.check_and_remove().await
 }
 
 /// Asks for objects of both clusters until all of them answer. Returns how often it had to ask.

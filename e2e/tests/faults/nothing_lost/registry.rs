@@ -5,50 +5,41 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::{
     fleet::unique,
-    objects::config_map_path,
     oracle::{documents, indices, revisions},
-    poll::{always, eventually},
+    poll::always,
     proxy::{Fault, FaultProxy},
-    scenario::{DEADLINE, Registry, Stage, until_equal},
+    scenario::{DEADLINE, Registry, Stage, until, until_equal},
+    test_result::{Tested, assert_contains},
 };
 use serde_json::{Value, json};
 
-use super::{BOTH, enter};
+use super::BOTH;
 
 const MAPS: usize = 300;
 /// How long a registry must not be deleted.
 const STABLE_PERIOD: Duration = Duration::from_secs(5);
 
 #[tokio::test]
-async fn a_changed_projection_hides_no_object_and_removes_the_old_revision() {
-    let stage = enter().await;
+async fn a_changed_projection_hides_no_object_and_removes_the_old_revision() -> Tested {
+    let stage = Stage::enter().await?;
     let namespace = unique("redacted");
-    let objects = stage.member(1).unwrap();
-    objects.create_namespace(&namespace).await.unwrap();
+    let objects = stage.member(1)?;
+    objects.create_namespace(&namespace).await?;
     let data = json!({ "color": "red", "password": "moonlight" });
     for number in 0..MAPS {
         objects
             .apply_config_map(&namespace, &format!("map-{number}"), &data)
-            .await
-            .unwrap();
+            .await?;
     }
     let selectors = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace }]);
-    let mut registry = Registry::new(&stage, "redacted", &["member1"], &selectors).unwrap();
-    let member = stage.fleet.member(1).unwrap();
+    let mut registry = Registry::new(&stage, "redacted", &["member1"], &selectors)?;
+    let member = stage.fleet.member(1);
     let collection = format!("api/v1/namespaces/{namespace}/configmaps");
-    let oracle = |registry: &Registry| {
-        registry
-            .oracle()
-            .expects("member1", member, &collection)
-            .unwrap()
-    };
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
-    let count = until_equal(&oracle(&registry)).await.unwrap();
+    let oracle = |registry: &Registry| registry.oracle().expects("member1", member, &collection);
+    registry.apply_until_ready().await?;
+    let count = until_equal(&oracle(&registry)).await?;
     assert!(count >= MAPS);
-    let stored = documents(&stage.opensearch, &registry.prefix)
-        .await
-        .unwrap();
+    let stored = documents(&stage.opensearch, &registry.prefix).await?;
     assert!(
         stored
             .iter()
@@ -60,48 +51,38 @@ async fn a_changed_projection_hides_no_object_and_removes_the_old_revision() {
         ("fieldPaths", json!(["data.color"])),
         ("indexing", json!("Full")),
     ] {
-        let old = revisions(&stage.opensearch, &registry.prefix, "member1")
-            .await
-            .unwrap();
+        let old = revisions(&stage.opensearch, &registry.prefix, "member1").await?;
         match field {
             "redact" => registry.spec["redact"] = change,
             _ => registry.store()[field] = change,
         }
-        registry.apply().await.unwrap();
+        registry.apply().await?;
         // Objects keep changing; none is deleted.
-        let swapped = eventually("the old revision is gone", DEADLINE, || async {
+        let swapped = until("the old revision is gone", || async {
             let seen = visible(&stage, &registry.prefix).await?;
             assert!(
                 seen >= count as u64,
                 "a query sees {seen} documents of {count}"
             );
+            let map_data = json!({ "color": "red", "seen": seen.to_string() });
             objects
-                .apply_config_map(
-                    &namespace,
-                    "map-0",
-                    &json!({ "color": "red", "seen": seen.to_string() }),
-                )
+                .apply_config_map(&namespace, "map-0", &map_data)
                 .await?;
             let now = revisions(&stage.opensearch, &registry.prefix, "member1").await?;
             ensure!(now.len() == 1 && now != old, "{now:?}");
             Ok(())
         });
-        swapped.await.unwrap();
-        registry.until_ready().await.unwrap();
-        assert_eq!(until_equal(&oracle(&registry)).await.unwrap(), count);
+        swapped.await?;
+        registry.until_ready().await?;
+        assert_eq!(until_equal(&oracle(&registry)).await?, count);
     }
-    for hit in documents(&stage.opensearch, &registry.prefix)
-        .await
-        .unwrap()
-    {
+    for hit in documents(&stage.opensearch, &registry.prefix).await? {
         assert_eq!(hit["_source"]["data"]["password"], Value::Null, "{hit}");
         assert_eq!(hit["_source"]["data"]["color"], "red", "{hit}");
     }
-    registry.remove().await.unwrap();
-    objects
-        .delete(&config_map_path(&namespace, "map-0"))
-        .await
-        .unwrap();
+    registry.remove().await?;
+    objects.delete_config_map(&namespace, "map-0").await?;
+    Ok(())
 }
 
 /// The documents that a query through either alias finds, without a refresh: the lower count.
@@ -119,40 +100,32 @@ async fn visible(stage: &Stage, prefix: &str) -> Result<u64> {
 }
 
 #[tokio::test]
-async fn a_registry_with_an_unreachable_store_is_deleted_only_when_it_may_orphan_documents() {
-    let stage = enter().await;
-    let proxy = FaultProxy::start(stage.fleet.opensearch().unwrap().url()).unwrap();
-    let mut registry = Registry::new(&stage, "orphan", &BOTH, &super::kinds()).unwrap();
+async fn a_registry_with_an_unreachable_store_is_deleted_only_when_it_may_orphan_documents()
+-> Tested {
+    let stage = Stage::enter().await?;
+    let proxy = FaultProxy::start(stage.fleet.opensearch()?.url())?;
+    let mut registry = Registry::new(&stage, "orphan", &BOTH, &super::kinds())?;
     registry.store()["addresses"] = json!([proxy.url()]);
-    registry.apply().await.unwrap();
-    registry.until_ready().await.unwrap();
+    registry.apply_until_ready().await?;
     assert_eq!(
-        registry.status().await.unwrap()["stores"][0]["neverOpened"],
+        registry.status().await?["stores"][0]["neverOpened"],
         Value::Null
     );
 
     proxy.set(Fault::Refuse);
-    registry.delete().await.unwrap();
+    registry.delete().await?;
     let message = registry
-        .until("Ready", "False", "DeletionBlocked", &proxy.url())
-        .await
-        .unwrap();
+        .until_not_ready("DeletionBlocked", &proxy.url())
+        .await?;
     let orphan = format!(
         "kubectl annotate rr {} fleetdex.io/orphan=true",
         registry.name
     );
-    registry
-        .until("Synced", "False", "Deleting", "")
-        .await
-        .unwrap();
-    let note = until_warning(&stage, &registry, "DeletionBlocked")
-        .await
-        .unwrap();
+    registry.until("Synced", "False", "Deleting", "").await?;
+    let note = until_warning(&stage, &registry, "DeletionBlocked").await?;
     for text in [message, note] {
-        assert!(
-            text.contains("make the store available again") && text.contains(&orphan),
-            "{text}"
-        );
+        assert_contains(&text, "make the store available again");
+        assert_contains(&text, &orphan);
     }
     always(
         "the registry waits for its store",
@@ -167,25 +140,21 @@ async fn a_registry_with_an_unreachable_store_is_deleted_only_when_it_may_orphan
             Ok::<(), anyhow::Error>(())
         },
     )
-    .await
-    .unwrap();
+    .await?;
     let annotation = json!({ "metadata": { "annotations": { "fleetdex.io/orphan": "true" } } });
-    stage
-        .hub
-        .merge(&registry.path(), &annotation)
-        .await
-        .unwrap();
-    registry.until_absent().await.unwrap();
-    let left = indices(&stage.opensearch, &registry.prefix).await.unwrap();
+    stage.hub.merge(&registry.path(), &annotation).await?;
+    registry.until_absent().await?;
+    let left = indices(&stage.opensearch, &registry.prefix).await?;
     assert_eq!(left.len(), 2, "{left:?}");
     for index in left {
-        stage.opensearch.delete(&index).await.unwrap();
+        stage.opensearch.delete(&index).await?;
     }
+    Ok(())
 }
 
 /// Waits for a Warning of a registry with this reason. Returns its note.
 async fn until_warning(stage: &Stage, registry: &Registry, reason: &str) -> Result<String> {
-    eventually(reason, DEADLINE, || async {
+    until(reason, || async {
         let events = stage
             .hub
             .get("apis/events.k8s.io/v1/namespaces/default/events")
@@ -203,54 +172,53 @@ async fn until_warning(stage: &Stage, registry: &Registry, reason: &str) -> Resu
 
 /// A registry whose store refuses connections, until the proxy in front of it has no fault any
 /// more.
-async fn with_unreachable_store(stage: &Stage, name: &str) -> (Registry, FaultProxy) {
-    let proxy = FaultProxy::start(stage.fleet.opensearch().unwrap().url()).unwrap();
+async fn with_unreachable_store(stage: &Stage, name: &str) -> Tested<(Registry, FaultProxy)> {
+    let proxy = FaultProxy::start(stage.fleet.opensearch()?.url())?;
     proxy.set(Fault::Refuse);
-    let mut registry = Registry::new(stage, name, &BOTH, &super::kinds()).unwrap();
+    let mut registry = Registry::new(stage, name, &BOTH, &super::kinds())?;
     registry.store()["addresses"] = json!([proxy.url()]);
-    registry.apply().await.unwrap();
+    registry.apply().await?;
     registry
-        .until("Ready", "False", "Unreachable", &proxy.url())
-        .await
-        .unwrap();
-    (registry, proxy)
+        .until_not_ready("Unreachable", &proxy.url())
+        .await?;
+    Ok((registry, proxy))
 }
 
 #[tokio::test]
-async fn a_registry_whose_store_never_answered_is_deleted_at_once_also_after_a_restart() {
-    let stage = enter().await;
+async fn a_registry_whose_store_never_answered_is_deleted_at_once_also_after_a_restart() -> Tested {
+    let stage = Stage::enter().await?;
     for is_restarted in [false, true] {
-        let (registry, _proxy) = with_unreachable_store(&stage, "unopened").await;
-        let status = registry.status().await.unwrap();
+        let (registry, _proxy) = with_unreachable_store(&stage, "unopened").await?;
+        let status = registry.status().await?;
         assert_eq!(status["stores"][0]["neverOpened"], true, "{status:#}");
         if is_restarted {
-            stage.operator.restart().unwrap();
-            stage.operator.wait_ready(DEADLINE).await.unwrap();
+            stage.operator.restart_until_ready(DEADLINE).await?;
         }
-        registry.delete().await.unwrap();
-        registry.until_absent().await.unwrap();
-        let left = indices(&stage.opensearch, &registry.prefix).await.unwrap();
+        registry.delete().await?;
+        registry.until_absent().await?;
+        let left = indices(&stage.opensearch, &registry.prefix).await?;
         assert!(left.is_empty(), "{left:?}");
     }
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_store_that_answers_late_is_filled_and_its_registry_waits_for_it_from_then_on() {
-    let stage = enter().await;
-    let (registry, proxy) = with_unreachable_store(&stage, "late").await;
+async fn a_store_that_answers_late_is_filled_and_its_registry_waits_for_it_from_then_on() -> Tested
+{
+    let stage = Stage::enter().await?;
+    let (registry, proxy) = with_unreachable_store(&stage, "late").await?;
     proxy.set(Fault::None);
-    registry.until_ready().await.unwrap();
+    registry.until_ready().await?;
 
     proxy.set(Fault::Refuse);
-    stage.operator.restart().unwrap();
-    stage.operator.wait_ready(DEADLINE).await.unwrap();
-    registry.delete().await.unwrap();
+    stage.operator.restart_until_ready(DEADLINE).await?;
+    registry.delete().await?;
     registry
-        .until("Ready", "False", "DeletionBlocked", &proxy.url())
-        .await
-        .unwrap();
+        .until_not_ready("DeletionBlocked", &proxy.url())
+        .await?;
     proxy.set(Fault::None);
-    registry.until_absent().await.unwrap();
-    let left = indices(&stage.opensearch, &registry.prefix).await.unwrap();
+    registry.until_absent().await?;
+    let left = indices(&stage.opensearch, &registry.prefix).await?;
     assert!(left.is_empty(), "{left:?}");
+    Ok(())
 }

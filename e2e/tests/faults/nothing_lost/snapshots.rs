@@ -3,12 +3,12 @@
 use anyhow::ensure;
 use e2e::{
     oracle::{indices, read_alias, revisions},
-    poll::eventually,
-    scenario::{DEADLINE, Stage},
+    scenario::{DEADLINE, Stage, until},
+    test_result::Tested,
 };
 use serde_json::json;
 
-use super::{BOTH, Fixture, enter, stop, until_written};
+use super::{BOTH, Fixture, stop, until_written};
 
 /// A snapshot of the indices of one registry, in a repository of its own.
 struct Snapshot<'s> {
@@ -25,7 +25,7 @@ impl<'s> Snapshot<'s> {
         let path = format!("{repository}/first");
         stage.opensearch.put(&path, &indices).await.unwrap();
         // Not waited for in one request: on a busy machine it takes longer than a request may.
-        eventually("the snapshot is complete", DEADLINE, || async {
+        until("the snapshot is complete", || async {
             let made = stage.opensearch.get(&path).await?;
             ensure!(made["snapshots"][0]["state"] == "SUCCESS", "{made}");
             Ok(())
@@ -47,7 +47,7 @@ impl<'s> Snapshot<'s> {
         let opensearch = &self.stage.opensearch;
         for path in [format!("{}/first", self.repository), self.repository] {
             // Not while a restore of it ends.
-            let removed = eventually("the snapshot is removed", DEADLINE, || async {
+            let removed = until("the snapshot is removed", || async {
                 opensearch.delete(&path).await.map(drop)
             });
             removed.await.unwrap();
@@ -56,8 +56,8 @@ impl<'s> Snapshot<'s> {
 }
 
 #[tokio::test]
-async fn indices_that_are_restored_from_a_snapshot_are_brought_up_to_date() {
-    let stage = enter().await;
+async fn indices_that_are_restored_from_a_snapshot_are_brought_up_to_date() -> Tested {
+    let stage = Stage::enter().await?;
     let mut fixture = Fixture::both_members(&stage, "snapshot").await;
     let prefix = fixture.registry.prefix.clone();
     let churns = fixture.start_churn();
@@ -65,49 +65,46 @@ async fn indices_that_are_restored_from_a_snapshot_are_brought_up_to_date() {
     let snapshot = Snapshot::of(&stage, &prefix).await;
     // Objects are created, changed and deleted after the snapshot.
     until_written(&churns, 200).await;
-    stop(churns).await;
+    stop(churns).await?;
     fixture.until_equal().await;
 
     // OpenSearch is restored while the operator is stopped.
-    stage.operator.terminate(DEADLINE).await.unwrap();
-    let mut lost = indices(&stage.opensearch, &prefix).await.unwrap();
+    stage.operator.terminate(DEADLINE).await?;
+    let mut lost = indices(&stage.opensearch, &prefix).await?;
     lost.push(format!("{prefix}.state"));
     for index in lost {
-        stage.opensearch.delete(&index).await.unwrap();
+        stage.opensearch.delete(&index).await?;
     }
     snapshot.restore("*").await;
-    stage.operator.restart().unwrap();
-    stage.operator.wait_ready(DEADLINE).await.unwrap();
+    stage.operator.restart_until_ready(DEADLINE).await?;
     fixture.until_equal().await;
-    fixture.registry.until_ready().await.unwrap();
-    let verified = stage.operator.run_command(&["verify"]).await.unwrap();
+    fixture.registry.until_ready().await?;
+    let verified = stage.operator.run_command("verify").await?;
     assert_eq!(verified.code, 0, "{verified:?}");
 
     // One that was replaced since is restored beside its successor, while the operator runs.
     fixture.registry.store()["fieldPaths"] = json!(["metadata.generateName"]);
-    fixture.registry.apply().await.unwrap();
-    until_replaced(&stage, &prefix).await;
+    fixture.registry.apply().await?;
+    until_replaced(&stage, &prefix).await?;
     snapshot.restore(&format!("{prefix}-*.g1")).await;
-    until_replaced(&stage, &prefix).await;
+    until_replaced(&stage, &prefix).await?;
     fixture.until_equal().await;
 
     // The same, where the successor is lost, too.
-    let [current] = &revisions(&stage.opensearch, &prefix, BOTH[0])
-        .await
-        .unwrap()[..]
-    else {
+    let [current] = &revisions(&stage.opensearch, &prefix, BOTH[0]).await?[..] else {
         panic!("more than one revision");
     };
-    stage.opensearch.delete(current).await.unwrap();
+    stage.opensearch.delete(current).await?;
     snapshot.restore(&format!("{prefix}-{}.g1", BOTH[0])).await;
-    until_replaced(&stage, &prefix).await;
-    fixture.check_and_remove().await;
+    until_replaced(&stage, &prefix).await?;
+    fixture.check_and_remove().await?;
     snapshot.remove().await;
+    Ok(())
 }
 
 /// Waits until each cluster has one index, and not that of the snapshot.
-async fn until_replaced(stage: &Stage, prefix: &str) {
-    eventually("no index of the snapshot is left", DEADLINE, || async {
+async fn until_replaced(stage: &Stage, prefix: &str) -> Tested {
+    until("no index of the snapshot is left", || async {
         for cluster in BOTH {
             let found = revisions(&stage.opensearch, prefix, cluster).await?;
             let of_snapshot = format!("{}.g1", read_alias(prefix, cluster)?);
@@ -116,6 +113,6 @@ async fn until_replaced(stage: &Stage, prefix: &str) {
         }
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Templates, indices, mappings, settings, aliases.
 
 use anyhow::Result;
+use e2e::test_result::Tested;
 use fleetdex_core::model::FieldPath;
 use fleetdex_store::opensearch::{IndexSettings, index_template};
 use reqwest::Method;
@@ -13,7 +14,7 @@ fn template(patterns: &[&str], priority: u64, template: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn indices_come_from_templates_and_requests() {
+async fn indices_come_from_templates_and_requests() -> Tested {
     compare(async |server: &mut Server| {
         write_templates(server).await?;
         make_indices(server).await?;
@@ -22,7 +23,6 @@ async fn indices_come_from_templates_and_requests() {
         delete_indices(server).await
     })
     .await
-    .unwrap();
 }
 
 async fn write_templates(server: &mut Server) -> Result<()> {
@@ -61,12 +61,8 @@ async fn write_templates(server: &mut Server) -> Result<()> {
     server
         .put("/_index_template/made-4", &json!({ "template": {} }))
         .await?;
-    server
-        .put(
-            "/_index_template/made-4",
-            &json!({ "index_patterns": ["q*"], "bogus": 1 }),
-        )
-        .await?;
+    let body = json!({ "index_patterns": ["q*"], "bogus": 1 });
+    server.put("/_index_template/made-4", &body).await?;
     let bogus = json!({ "settings": { "bogus": 1 } });
     server
         .put("/_index_template/made-4", &template(&["q*"], 1, &bogus))
@@ -81,19 +77,11 @@ async fn make_indices(server: &mut Server) -> Result<()> {
     server.get("/a-made.g1").await?;
     let properties =
         json!({ "kind": { "type": "long" }, "o": { "properties": { "c": { "type": "date" } } } });
-    server
-        .put(
-            "/b-made.g1",
-            &json!({ "mappings": { "properties": properties } }),
-        )
-        .await?;
+    let body = json!({ "mappings": { "properties": properties } });
+    server.put("/b-made.g1", &body).await?;
     let clash = json!({ "kind": { "properties": { "x": { "type": "long" } } } });
-    server
-        .put(
-            "/b-made.g2",
-            &json!({ "mappings": { "properties": clash } }),
-        )
-        .await?;
+    let body = json!({ "mappings": { "properties": clash } });
+    server.put("/b-made.g2", &body).await?;
     let settings = json!({ "index.number_of_replicas": 0, "refresh_interval": "3s" });
     server
         .put("/a-made.h1", &json!({ "settings": settings }))
@@ -161,7 +149,7 @@ async fn delete_indices(server: &mut Server) -> Result<()> {
 }
 
 #[tokio::test]
-async fn leaves_are_searchable_as_fields_with_full_indexing() {
+async fn leaves_are_searchable_as_fields_with_full_indexing() -> Tested {
     compare(async |server: &mut Server| {
         let settings = IndexSettings { replicas: Some(0), is_full: true, ..IndexSettings::default() };
         let fields = ["status.phase", "type"].map(FieldPath::new);
@@ -195,11 +183,10 @@ async fn leaves_are_searchable_as_fields_with_full_indexing() {
         Ok(())
     })
     .await
-    .unwrap();
 }
 
 #[tokio::test]
-async fn the_template_of_fleetdex_makes_the_same_indices() {
+async fn the_template_of_fleetdex_makes_the_same_indices() -> Tested {
     compare(async |server: &mut Server| {
         let settings = IndexSettings {
             replicas: Some(0),
@@ -214,19 +201,11 @@ async fn the_template_of_fleetdex_makes_the_same_indices() {
             )
             .await?;
         let meta = json!({ "fleetdex": { "cluster": "a", "generation": 1 } });
-        server
-            .put(
-                "/fleet_template-a.g1",
-                &json!({ "aliases": { "w": {} }, "mappings": { "_meta": meta } }),
-            )
-            .await?;
+        let body = json!({ "aliases": { "w": {} }, "mappings": { "_meta": meta } });
+        server.put("/fleet_template-a.g1", &body).await?;
         server.get("/fleet_template-a.g1").await?;
-        server
-            .put(
-                "/fleet_template-a.g1/_mapping",
-                &json!({ "_meta": { "fleetdex": { "uid": "u" } } }),
-            )
-            .await?;
+        let body = json!({ "_meta": { "fleetdex": { "uid": "u" } } });
+        server.put("/fleet_template-a.g1/_mapping", &body).await?;
         server
             .get("/fleet_template-a.g1/_mapping?filter_path=*.mappings._meta")
             .await?;
@@ -234,11 +213,10 @@ async fn the_template_of_fleetdex_makes_the_same_indices() {
         Ok(())
     })
     .await
-    .unwrap();
 }
 
 #[tokio::test]
-async fn mappings_grow_but_do_not_change() {
+async fn mappings_grow_but_do_not_change() -> Tested {
     compare(async |server: &mut Server| {
         let o = json!({ "properties": { "x": { "type": "keyword" } } });
         let mappings = json!({ "properties": { "k": { "type": "keyword" }, "o": o } });
@@ -271,11 +249,10 @@ async fn mappings_grow_but_do_not_change() {
         Ok(())
     })
     .await
-    .unwrap();
 }
 
 #[tokio::test]
-async fn a_mapping_without_rules_grows_with_the_documents() {
+async fn a_mapping_without_rules_grows_with_the_documents() -> Tested {
     compare(async |server: &mut Server| {
         server.put("/dynamic", &json!({ "settings": alone(&json!({})), "aliases": { "dyn": {} } })).await?;
         let first = json!({
@@ -299,19 +276,15 @@ async fn a_mapping_without_rules_grows_with_the_documents() {
         Ok(())
     })
     .await
-    .unwrap();
 }
 
 #[tokio::test]
-async fn aliases_change_together_or_not_at_all() {
+async fn aliases_change_together_or_not_at_all() -> Tested {
     compare(async |server: &mut Server| {
         for name in ["swap.g1", "swap.g2", "swap-other"] {
-            server
-                .put(
-                    &format!("/{name}"),
-                    &json!({ "settings": alone(&json!({})) }),
-                )
-                .await?;
+            let target = format!("/{name}");
+            let body = json!({ "settings": alone(&json!({})) });
+            server.put(&target, &body).await?;
         }
         for actions in changes_of_aliases() {
             server.aliases(actions).await?;
@@ -343,7 +316,6 @@ async fn aliases_change_together_or_not_at_all() {
         Ok(())
     })
     .await
-    .unwrap();
 }
 
 fn changes_of_aliases() -> Vec<Value> {

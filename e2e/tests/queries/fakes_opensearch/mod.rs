@@ -13,6 +13,7 @@ use bytes::Bytes;
 use e2e::{
     fleet::{Fleet, Options},
     http,
+    test_result::Tested,
 };
 use fakes::opensearch::OpenSearch;
 use fleetdex_store::opensearch::OpenSearchService;
@@ -123,7 +124,7 @@ impl Server {
 }
 
 /// Runs a script on both servers, and compares every response.
-async fn compare(script: impl AsyncFn(&mut Server) -> Result<()>) -> Result<()> {
+async fn compare(script: impl AsyncFn(&mut Server) -> Result<()>) -> Tested {
     http::install_tls_provider();
     let fleet = Fleet::shared(Options::default()).await?;
     let url = fleet.opensearch()?.url().to_owned();

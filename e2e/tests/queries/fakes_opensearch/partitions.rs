@@ -1,6 +1,7 @@
 //! Documents with routings behind filtered aliases, and changes of aliases that depend on one.
 
 use anyhow::Result;
+use e2e::test_result::Tested;
 use serde_json::{Value, json};
 
 use super::{Server, alone, compare};
@@ -8,7 +9,7 @@ use super::{Server, alone, compare};
 const INDEX: &str = "packed.shared.1";
 
 #[tokio::test]
-async fn partitions_of_one_index_are_written_read_and_removed_through_their_aliases() {
+async fn partitions_of_one_index_are_written_read_and_removed_through_their_aliases() -> Tested {
     compare(async |server: &mut Server| {
         make_index(server).await?;
         add_partition(server).await?;
@@ -18,7 +19,6 @@ async fn partitions_of_one_index_are_written_read_and_removed_through_their_alia
         server.delete(&format!("/{INDEX}")).await.map(drop)
     })
     .await
-    .unwrap();
 }
 
 /// The write alias of a partition.

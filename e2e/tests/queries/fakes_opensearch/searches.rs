@@ -1,13 +1,14 @@
 //! Searches and points in time.
 
 use anyhow::Result;
+use e2e::test_result::Tested;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{Server, alone, compare, index, remove};
 
 #[tokio::test]
-async fn a_point_in_time_is_stable_until_it_or_its_index_is_deleted() {
+async fn a_point_in_time_is_stable_until_it_or_its_index_is_deleted() -> Tested {
     compare(async |server: &mut Server| {
         let mappings = json!({ "dynamic": false, "properties": { "n": { "type": "keyword" }, "kind": { "type": "keyword" } } });
         let body = json!({ "settings": alone(&json!({ "refresh_interval": "-1" })), "mappings": mappings });
@@ -41,7 +42,6 @@ async fn a_point_in_time_is_stable_until_it_or_its_index_is_deleted() {
         close(server, &[&before, &after]).await
     })
     .await
-    .unwrap();
 }
 
 /// Pages as the relist diff reads them.
@@ -82,11 +82,9 @@ async fn refuse_points_in_time(server: &mut Server, pit: &str) -> Result<()> {
     server
         .post("/_search?preference=_local", &all_of(pit))
         .await?;
+    let body = json!({ "sort": [{ "n": "asc" }] });
     server
-        .post(
-            "/view.g1/_search?preference=_local",
-            &json!({ "sort": [{ "n": "asc" }] }),
-        )
+        .post("/view.g1/_search?preference=_local", &body)
         .await?;
     server.post("/_search", &all_of("bogus")).await?;
     server
@@ -129,7 +127,7 @@ async fn close(server: &mut Server, pits: &[&str]) -> Result<()> {
 }
 
 #[tokio::test]
-async fn searches_return_the_same_hits_in_the_same_order() {
+async fn searches_return_the_same_hits_in_the_same_order() -> Tested {
     compare(async |server: &mut Server| {
         write_documents(server).await?;
         for query in queries() {
@@ -162,7 +160,6 @@ async fn searches_return_the_same_hits_in_the_same_order() {
         Ok(())
     })
     .await
-    .unwrap();
 }
 
 async fn write_documents(server: &mut Server) -> Result<()> {
@@ -175,12 +172,8 @@ async fn write_documents(server: &mut Server) -> Result<()> {
         "o": { "properties": { "x": { "type": "keyword" } } },
     } });
     let settings = alone(&json!({ "refresh_interval": "-1" }));
-    server
-        .put(
-            "/found.g1",
-            &json!({ "settings": settings, "mappings": mappings, "aliases": { "found": {} } }),
-        )
-        .await?;
+    let body = json!({ "settings": settings, "mappings": mappings, "aliases": { "found": {} } });
+    server.put("/found.g1", &body).await?;
     server
         .put("/found.g2", &json!({ "settings": alone(&json!({})) }))
         .await?;
@@ -229,12 +222,8 @@ async fn search_targets(server: &mut Server) -> Result<()> {
             .await?;
     }
     // Sorted by a field of one index only: the shards of the other fail.
-    server
-        .post(
-            "/found.g1,found.g2/_search",
-            &json!({ "sort": [{ "k": "asc" }] }),
-        )
-        .await?;
+    let body = json!({ "sort": [{ "k": "asc" }] });
+    server.post("/found.g1,found.g2/_search", &body).await?;
     for target in ["none-found", "none-found*", "found.g1"] {
         server
             .send(Method::POST, &format!("/{target}/_refresh"), "")

@@ -1,5 +1,6 @@
 //! `_bulk`: versions, missing indices, blocks, and refused items.
 
+use e2e::test_result::Tested;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use super::{Server, alone, compare, extend, index, item, plain, remove};
 
 #[tokio::test]
-async fn versions_decide_what_is_written() {
+async fn versions_decide_what_is_written() -> Tested {
     compare(async |server: &mut Server| {
         let alias = "versions.w1";
         server.put("/versions.g1", &json!({ "settings": alone(&json!({})), "aliases": { alias: {} } })).await?;
@@ -46,7 +47,6 @@ async fn versions_decide_what_is_written() {
         Ok(())
     })
     .await
-    .unwrap();
 }
 
 /// Older, equal and newer; deleted older, newer, equal, older; made again below, at and above the
@@ -75,7 +75,7 @@ fn one_after_the_other(alias: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_write_can_ask_for_the_sequence_number() {
+async fn a_write_can_ask_for_the_sequence_number() -> Tested {
     compare(async |server: &mut Server| {
         let alias = "asked.w1";
         server.put("/asked.g1", &json!({ "settings": alone(&json!({})), "aliases": { alias: {} } })).await?;
@@ -101,19 +101,14 @@ async fn a_write_can_ask_for_the_sequence_number() {
         Ok(())
     })
     .await
-    .unwrap();
 }
 
 #[tokio::test]
-async fn any_sequence_of_writes_has_the_same_result() {
+async fn any_sequence_of_writes_has_the_same_result() -> Tested {
     compare(async |server: &mut Server| {
         let alias = "sequence.w1";
-        server
-            .put(
-                "/sequence.g1",
-                &json!({ "settings": alone(&json!({})), "aliases": { alias: {} } }),
-            )
-            .await?;
+        let body = json!({ "settings": alone(&json!({})), "aliases": { alias: {} } });
+        server.put("/sequence.g1", &body).await?;
         let mut rng = StdRng::seed_from_u64(1);
         for _ in 0..40 {
             let lines: Vec<String> = (0..rng.random_range(1..30))
@@ -122,16 +117,12 @@ async fn any_sequence_of_writes_has_the_same_result() {
             server.bulk(&lines).await?;
         }
         server.refresh(alias).await?;
-        server
-            .post(
-                &format!("/{alias}/_search"),
-                &json!({ "version": true, "sort": [{ "_id": "asc" }] }),
-            )
-            .await?;
+        let path = format!("/{alias}/_search");
+        let body = json!({ "version": true, "sort": [{ "_id": "asc" }] });
+        server.post(&path, &body).await?;
         Ok(())
     })
     .await
-    .unwrap();
 }
 
 fn any_item(rng: &mut StdRng, alias: &str) -> String {
@@ -155,15 +146,11 @@ fn any_item(rng: &mut StdRng, alias: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_delete_is_forgotten_after_gc_deletes() {
+async fn a_delete_is_forgotten_after_gc_deletes() -> Tested {
     compare(async |server: &mut Server| {
         let settings = alone(&json!({ "gc_deletes": "3s" }));
-        server
-            .put(
-                "/gc.g1",
-                &json!({ "settings": settings, "aliases": { "gc.w1": {} } }),
-            )
-            .await?;
+        let body = json!({ "settings": settings, "aliases": { "gc.w1": {} } });
+        server.put("/gc.g1", &body).await?;
         let put = |id: &str, version: u64| index("gc.w1", id, version, &json!({}));
         let delete = |id: &str, version: u64| remove("gc.w1", id, version);
         server
@@ -191,11 +178,10 @@ async fn a_delete_is_forgotten_after_gc_deletes() {
         Ok(())
     })
     .await
-    .unwrap();
 }
 
 #[tokio::test]
-async fn writes_to_a_missing_index_are_refused_or_create_it() {
+async fn writes_to_a_missing_index_are_refused_or_create_it() -> Tested {
     compare(async |server: &mut Server| {
         let settings = json!({ "settings": alone(&json!({})) });
         let template =
@@ -270,11 +256,10 @@ async fn writes_to_a_missing_index_are_refused_or_create_it() {
         Ok(())
     })
     .await
-    .unwrap();
 }
 
 #[tokio::test]
-async fn a_malformed_bulk_request_is_refused_as_a_whole() {
+async fn a_malformed_bulk_request_is_refused_as_a_whole() -> Tested {
     compare(async |server: &mut Server| {
         server
             .put("/malformed", &json!({ "settings": alone(&json!({})) }))
@@ -291,7 +276,6 @@ async fn a_malformed_bulk_request_is_refused_as_a_whole() {
         Ok(())
     })
     .await
-    .unwrap();
 }
 
 fn malformed() -> Vec<String> {
@@ -325,7 +309,7 @@ fn malformed() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn documents_that_do_not_fit_are_refused_alone() {
+async fn documents_that_do_not_fit_are_refused_alone() -> Tested {
     compare(async |server: &mut Server| {
         let mappings = json!({ "dynamic": false, "properties": {
             "k": { "type": "keyword" },
@@ -338,12 +322,8 @@ async fn documents_that_do_not_fit_are_refused_alone() {
             "off": { "type": "object", "enabled": false },
             "flag": { "type": "boolean" },
         } });
-        server
-            .put(
-                "/refused",
-                &json!({ "settings": alone(&json!({})), "mappings": mappings }),
-            )
-            .await?;
+        let body = json!({ "settings": alone(&json!({})), "mappings": mappings });
+        server.put("/refused", &body).await?;
         for (number, document) in documents().iter().enumerate() {
             let details = json!({ "_index": "refused", "_id": number.to_string() });
             server
@@ -356,23 +336,14 @@ async fn documents_that_do_not_fit_are_refused_alone() {
         }
         server.bulk(&[item("index", &text, "") + "\n"]).await?;
         server.refresh("refused").await?;
-        server
-            .post(
-                "/refused/_search",
-                &json!({ "size": 100, "_source": false }),
-            )
-            .await?;
+        let body = json!({ "size": 100, "_source": false });
+        server.post("/refused/_search", &body).await?;
         let short = json!({ "exists": { "field": "short" } });
-        server
-            .post(
-                "/refused/_search",
-                &json!({ "query": short, "_source": ["short"] }),
-            )
-            .await?;
+        let body = json!({ "query": short, "_source": ["short"] });
+        server.post("/refused/_search", &body).await?;
         Ok(())
     })
     .await
-    .unwrap();
 }
 
 fn documents() -> Vec<Value> {
@@ -428,14 +399,10 @@ fn documents() -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn blocks_refuse_writes_until_they_are_lifted() {
+async fn blocks_refuse_writes_until_they_are_lifted() -> Tested {
     compare(async |server: &mut Server| {
-        server
-            .put(
-                "/blocked.g1",
-                &json!({ "settings": alone(&json!({})), "aliases": { "blocked.w1": {} } }),
-            )
-            .await?;
+        let body = json!({ "settings": alone(&json!({})), "aliases": { "blocked.w1": {} } });
+        server.put("/blocked.g1", &body).await?;
         server.bulk(&around_blocks(1)).await?;
         for (block, version) in [
             ("write", 2),
@@ -452,17 +419,12 @@ async fn blocks_refuse_writes_until_they_are_lifted() {
                 .await?;
             server.bulk(&around_blocks(version)).await?;
         }
-        server
-            .put(
-                "/blocked.g1/_settings",
-                &json!({ "index.blocks.read_only_allow_delete": true }),
-            )
-            .await?;
+        let body = json!({ "index.blocks.read_only_allow_delete": true });
+        server.put("/blocked.g1/_settings", &body).await?;
         server.delete("/blocked.g1").await?;
         Ok(())
     })
     .await
-    .unwrap();
 }
 
 async fn while_blocked(server: &mut Server, block: &str, version: u64) -> Result<()> {
@@ -472,12 +434,8 @@ async fn while_blocked(server: &mut Server, block: &str, version: u64) -> Result
     server.post("/blocked.g1/_count", &json!({})).await?;
     // An index that is entirely read-only, which Fleetdex never encounters.
     if block != "read_only" {
-        server
-            .put(
-                "/blocked.g1/_mapping",
-                &json!({ "_meta": { "block": block } }),
-            )
-            .await?;
+        let body = json!({ "_meta": { "block": block } });
+        server.put("/blocked.g1/_mapping", &body).await?;
         server
             .aliases(
                 json!([{ "add": { "index": "blocked.g1", "alias": format!("blocked-{block}") } }]),

@@ -15,7 +15,8 @@ use e2e::{
     objects::Objects,
     operator::Operator,
     poll::eventually,
-    scenario::{DEADLINE, prepare, start_operator},
+    scenario::{DEADLINE, prepare, start_operator, until},
+    test_result::Tested,
 };
 use flate2::read::GzDecoder;
 use fleetdex_core::kinds;
@@ -54,14 +55,9 @@ impl Answer {
 
 impl Fixture {
     async fn start() -> Result<Self> {
-        let fleet = Fleet::start(Options {
-            members: 1,
-            opensearch: OpenSearchKind::None,
-            ..Options::default()
-        })
-        .await?;
+        let fleet = Fleet::start(Options::of(1, OpenSearchKind::None)).await?;
         prepare(&fleet).await?;
-        objects::create(&Objects::of(fleet.member(1)?)?).await?;
+        objects::create(&Objects::of(fleet.member(1))?).await?;
         let operator = start_operator(&fleet, &[]).await?;
         let registry = json!({
             "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "all" },
@@ -77,7 +73,7 @@ impl Fixture {
     }
 
     fn member(&self) -> &ApiServer {
-        self.fleet.member(1).unwrap()
+        self.fleet.member(1)
     }
 
     /// A request to the query API for objects of the member.
@@ -184,12 +180,11 @@ async fn rows_carry_the_requested_objects(fixture: &Fixture) {
     );
 }
 
-async fn partial_metadata_matches_the_api_server(fixture: &Fixture) {
+async fn partial_metadata_matches_the_api_server(fixture: &Fixture) -> Tested {
     let accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
     let path = "api/v1/namespaces/web/services";
     let mut theirs = send(fixture.theirs(path).unwrap().header("Accept", accept))
-        .await
-        .unwrap()
+        .await?
         .json()
         .unwrap();
     let ours = send(
@@ -198,8 +193,7 @@ async fn partial_metadata_matches_the_api_server(fixture: &Fixture) {
             .unwrap()
             .header("Accept", accept),
     )
-    .await
-    .unwrap()
+    .await?
     .json()
     .unwrap();
     assert_eq!(
@@ -215,9 +209,10 @@ async fn partial_metadata_matches_the_api_server(fixture: &Fixture) {
         );
     }
     assert_eq!(ours["items"], theirs["items"]);
+    Ok(())
 }
 
-async fn yaml_equals_json(fixture: &Fixture) {
+async fn yaml_equals_json(fixture: &Fixture) -> Tested {
     for path in [
         "api/v1/configmaps",
         "api/v1/pods",
@@ -225,8 +220,7 @@ async fn yaml_equals_json(fixture: &Fixture) {
         "apis/example.com/v1/widgets",
     ] {
         let mut json = send(fixture.ours(Method::GET, path).unwrap())
-            .await
-            .unwrap()
+            .await?
             .json()
             .unwrap();
         let answer = send(
@@ -235,15 +229,15 @@ async fn yaml_equals_json(fixture: &Fixture) {
                 .unwrap()
                 .header("Accept", "application/yaml"),
         )
-        .await
-        .unwrap();
+        .await?;
         assert_eq!(answer.header("content-type"), "application/yaml");
-        let mut yaml: Value = serde_saphyr::from_slice(&answer.body).unwrap();
+        let mut yaml: Value = serde_saphyr::from_slice(&answer.body)?;
         // Objects of other kinds may change between the two requests.
         let [earlier, later] = [&mut json, &mut yaml].map(take_version);
         assert!(earlier <= later, "{path}: {earlier}, then {later}");
         assert_eq!(yaml, json, "{path}");
     }
+    Ok(())
 }
 
 /// Removes the version of a list.
@@ -252,7 +246,7 @@ fn take_version(list: &mut Value) -> u64 {
     version.as_str().unwrap().parse().unwrap()
 }
 
-async fn responses_have_etags_and_are_compressed(fixture: &Fixture) {
+async fn responses_have_etags_and_are_compressed(fixture: &Fixture) -> Tested {
     let path = "apis/rbac.authorization.k8s.io/v1/clusterroles";
     let ours = async |method: Method, header: (&'static str, &str)| {
         let request = fixture.ours(method, path)?.header(header.0, header.1);
@@ -260,7 +254,7 @@ async fn responses_have_etags_and_are_compressed(fixture: &Fixture) {
     };
     let identity = ("Accept-Encoding", "identity");
     // The tag covers the version of the list, and objects of other kinds may change at any time.
-    eventually("nothing changes meanwhile", DEADLINE, || async {
+    until("nothing changes meanwhile", || async {
         let first = ours(Method::GET, identity).await?;
         let tag = first.header("etag");
         let again = ours(Method::GET, ("If-None-Match", tag)).await?;
@@ -278,33 +272,29 @@ async fn responses_have_etags_and_are_compressed(fixture: &Fixture) {
         );
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
     // Larger than the threshold of compression; the client does not decompress.
     let large = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "large" }, "data": { "text": "large ".repeat(30_000) },
     });
-    let member = Objects::of(fixture.member()).unwrap();
+    let member = Objects::of(fixture.member())?;
     member
         .create("api/v1/namespaces/default/configmaps", &large)
-        .await
-        .unwrap();
+        .await?;
     let path = "api/v1/namespaces/default/configmaps?names=large";
-    let whole = eventually("the large object is found", DEADLINE, || async {
+    let whole = until("the large object is found", || async {
         let body = send(fixture.ours(Method::GET, path)?).await?.body;
         ensure!(body.len() > 128 * 1024, "{} bytes", body.len());
         Ok(body)
     })
-    .await
-    .unwrap();
+    .await?;
     let packed = send(
         fixture
             .ours(Method::GET, path)
             .unwrap()
             .header("Accept-Encoding", "gzip"),
     )
-    .await
-    .unwrap();
+    .await?;
     assert_eq!(packed.header("content-encoding"), "gzip");
     let mut unpacked = Vec::new();
     GzDecoder::new(&packed.body[..])
@@ -316,29 +306,31 @@ async fn responses_have_etags_and_are_compressed(fixture: &Fixture) {
         list
     });
     assert_eq!(unpacked, whole);
+    Ok(())
 }
 
-async fn unavailable_representations_are_refused(fixture: &Fixture) {
+async fn unavailable_representations_are_refused(fixture: &Fixture) -> Tested {
     let refused = fixture
         .ours(Method::GET, "api/v1/pods")
         .unwrap()
         .header("Accept", "application/vnd.kubernetes.protobuf");
-    let status = send(refused).await.unwrap();
+    let status = send(refused).await?;
     assert_eq!(
         (status.status, &status.json().unwrap()["reason"]),
         (StatusCode::NOT_ACCEPTABLE, &json!("NotAcceptable"))
     );
+    Ok(())
 }
 
 #[tokio::test]
-async fn representations_match_an_api_server() {
-    let fixture = Fixture::start().await.unwrap();
+async fn representations_match_an_api_server() -> Tested {
+    let fixture = Fixture::start().await?;
     every_kind_has_the_columns_and_cells_of_the_api_server(&fixture).await;
     rows_carry_the_requested_objects(&fixture).await;
-    partial_metadata_matches_the_api_server(&fixture).await;
-    yaml_equals_json(&fixture).await;
-    responses_have_etags_and_are_compressed(&fixture).await;
-    unavailable_representations_are_refused(&fixture).await;
+    partial_metadata_matches_the_api_server(&fixture).await?;
+    yaml_equals_json(&fixture).await?;
+    responses_have_etags_and_are_compressed(&fixture).await?;
+    unavailable_representations_are_refused(&fixture).await
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use e2e::{objects::Objects, poll::eventually, scenario::DEADLINE};
+use e2e::{objects::Objects, scenario::until};
 use fleetdex_core::{kinds, model::Scope};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
@@ -39,17 +39,14 @@ async fn create_one(member: &Objects, object: &Value) -> Result<()> {
     let path = path(object)?;
     if path.starts_with(CUSTOM) {
         // A custom kind is served shortly after its definition.
-        eventually(&path, DEADLINE, || member.apply(&path, object)).await?;
+        until(&path, || member.apply(&path, object)).await?;
     } else {
         member.apply(&path, object).await?;
     }
     if object["status"].is_object() {
-        member
-            .merge(
-                &format!("{path}/status"),
-                &json!({ "status": object["status"] }),
-            )
-            .await?;
+        let target = format!("{path}/status");
+        let patch = json!({ "status": object["status"] });
+        member.merge(&target, &patch).await?;
     }
     if object["metadata"]["labels"]["delete"] == "me" {
         member.delete(&path).await?;

@@ -6,6 +6,7 @@ use e2e::{
     fleet::{Fleet, OpenSearchKind, Options},
     karmada::{CUSTOMIZATIONS, install_customizations},
     objects::Objects,
+    test_result::Tested,
 };
 use serde_json::{Value, json};
 
@@ -17,13 +18,9 @@ const CRDS: &str = "apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const API_SERVICES: &str = "apis/apiregistration.k8s.io/v1/apiservices";
 const APPLY: [&str; 2] = ["crd", "apply"];
 
-async fn fleet_of_two() -> Fleet {
-    let options = Options {
-        members: 1,
-        opensearch: OpenSearchKind::None,
-        ..Options::default()
-    };
-    Fleet::start(options).await.unwrap()
+async fn fleet_of_two() -> Tested<Fleet> {
+    let options = Options::of(1, OpenSearchKind::None);
+    Ok(Fleet::start(options).await?)
 }
 
 /// The CRD with a property more, as a later version that drops it finds it.
@@ -48,10 +45,10 @@ fn dropped(crd: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn crds_are_created_updated_and_never_replaced_by_older_ones() {
-    let fleet = fleet_of_two().await;
+async fn crds_are_created_updated_and_never_replaced_by_older_ones() -> Tested {
+    let fleet = fleet_of_two().await?;
     let server = fleet.control_plane();
-    let (hub, kubeconfig) = (Objects::of(server).unwrap(), server.kubeconfig());
+    let (hub, kubeconfig) = (Objects::of(server)?, server.kubeconfig());
 
     let printed = fleetdex(&kubeconfig, &["crd", "apply", "--dry-run"]).await;
     assert!(printed.success, "{}", printed.text);
@@ -61,9 +58,7 @@ async fn crds_are_created_updated_and_never_replaced_by_older_ones() {
     // Of an earlier version, which helm or kubectl has installed.
     for (name, manager) in [(REGISTRIES, "helm"), (CUSTOMIZATIONS, "kubectl")] {
         let path = format!("{CRDS}?fieldManager={manager}");
-        hub.create(&path, &with_a_dropped_field(name))
-            .await
-            .unwrap();
+        hub.create(&path, &with_a_dropped_field(name)).await?;
     }
     let printed = fleetdex(&kubeconfig, &APPLY).await;
     assert!(printed.success, "{}", printed.text);
@@ -94,9 +89,7 @@ async fn crds_are_created_updated_and_never_replaced_by_older_ones() {
     each_crd_is(&printed.text, "unchanged").unwrap();
 
     let newer = json!({ "metadata": { "annotations": { "fleetdex.io/version": "99.0.0" } } });
-    hub.merge(&format!("{CRDS}/{REGISTRIES}"), &newer)
-        .await
-        .unwrap();
+    hub.merge(&format!("{CRDS}/{REGISTRIES}"), &newer).await?;
     let printed = fleetdex(&kubeconfig, &APPLY).await;
     let refused = format!("{REGISTRIES}: refused: it is of Fleetdex 99.0.0, which is newer than");
     assert!(
@@ -116,14 +109,14 @@ async fn crds_are_created_updated_and_never_replaced_by_older_ones() {
         found["metadata"]["annotations"]["fleetdex.io/version"],
         "99.0.0"
     );
-    no_rights_and_terminating(&fleet, &hub).await;
+    no_rights_and_terminating(&fleet, &hub).await
 }
 
 /// Errors that say what to do.
-async fn no_rights_and_terminating(fleet: &Fleet, hub: &Objects) {
+async fn no_rights_and_terminating(fleet: &Fleet, hub: &Objects) -> Tested {
     let server = fleet.control_plane();
     let of_alice = server.kubeconfig().with_extension("alice");
-    std::fs::write(&of_alice, server.kubeconfig_of("alice").unwrap()).unwrap();
+    std::fs::write(&of_alice, server.kubeconfig_of("alice")?)?;
     let printed = fleetdex(&of_alice, &APPLY).await;
     assert!(
         !printed.success
@@ -136,8 +129,8 @@ async fn no_rights_and_terminating(fleet: &Fleet, hub: &Objects) {
     );
     let held = json!({ "metadata": { "finalizers": ["example.io/hold"] } });
     let path = format!("{CRDS}/{CUSTOMIZATIONS}");
-    hub.merge(&path, &held).await.unwrap();
-    hub.delete(&path).await.unwrap();
+    hub.merge(&path, &held).await?;
+    hub.delete(&path).await?;
     let printed = fleetdex(&server.kubeconfig(), &["crd", "apply", "--keep-newer"]).await;
     assert!(
         !printed.success && printed.text.contains("is being deleted"),
@@ -145,12 +138,13 @@ async fn no_rights_and_terminating(fleet: &Fleet, hub: &Objects) {
         printed.text
     );
     let free = json!({ "metadata": { "finalizers": [] } });
-    hub.merge(&path, &free).await.unwrap();
+    hub.merge(&path, &free).await?;
+    Ok(())
 }
 
 /// Registers the groups that Karmada's API servers answer for, and creates one of its CRDs, as its
 /// generator writes them.
-async fn make_karmada(hub: &Objects) -> Value {
+async fn make_karmada(hub: &Objects) -> Tested<Value> {
     for (group, service) in [
         ("cluster.karmada.io", "karmada-aggregated-apiserver"),
         ("search.karmada.io", "karmada-search"),
@@ -165,18 +159,17 @@ async fn make_karmada(hub: &Objects) -> Value {
             },
         });
         hub.apply(&format!("{API_SERVICES}/{name}"), &api_service)
-            .await
-            .unwrap();
+            .await?;
     }
-    install_customizations(hub).await.unwrap()
+    Ok(install_customizations(hub).await?)
 }
 
 #[tokio::test]
-async fn what_is_karmadas_is_left_alone() {
-    let fleet = fleet_of_two().await;
-    let server = fleet.member(1).unwrap();
-    let (hub, kubeconfig) = (Objects::of(server).unwrap(), server.kubeconfig());
-    let of_karmada = make_karmada(&hub).await;
+async fn what_is_karmadas_is_left_alone() -> Tested {
+    let fleet = fleet_of_two().await?;
+    let server = fleet.member(1);
+    let (hub, kubeconfig) = (Objects::of(server)?, server.kubeconfig());
+    let of_karmada = make_karmada(&hub).await?;
 
     let printed = fleetdex(&kubeconfig, &APPLY).await;
     assert!(printed.success, "{}", printed.text);
@@ -218,8 +211,7 @@ async fn what_is_karmadas_is_left_alone() {
 
     // Without karmada-search the registries are Fleetdex's.
     hub.delete(&format!("{API_SERVICES}/v1alpha1.search.karmada.io"))
-        .await
-        .unwrap();
+        .await?;
     let printed = fleetdex(&kubeconfig, &APPLY).await;
     let line = format!("{REGISTRIES}: created\n");
     assert!(
@@ -227,4 +219,5 @@ async fn what_is_karmadas_is_left_alone() {
         "{}",
         printed.text
     );
+    Ok(())
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::ensure;
-use e2e::{fleet::ApiServer, objects::Objects, poll::eventually, scenario::DEADLINE};
+use e2e::{fleet::ApiServer, objects::Objects, scenario::until};
 use serde_json::{Value, json};
 
 use super::tool::NAMESPACE;
@@ -224,7 +224,7 @@ impl<'a> Needs<'a> {
             return;
         };
         let request = other.request(role.namespace());
-        eventually("the copy of a role is in force", DEADLINE, || async {
+        until("the copy of a role is in force", || async {
             let allowed = self.allows(user, &[], &request).await?;
             ensure!(allowed, "{user}: {}", request.0);
             Ok(())
@@ -245,7 +245,7 @@ impl<'a> Needs<'a> {
             if !grant.allows(role.namespace(), request) {
                 continue;
             }
-            eventually("the copies allow what the roles do", DEADLINE, || async {
+            until("the copies allow what the roles do", || async {
                 let allowed = self.allows("any-user", &all, request).await?;
                 ensure!(allowed, "{}", request.0);
                 Ok(())

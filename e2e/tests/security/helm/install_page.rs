@@ -22,7 +22,8 @@ use e2e::{
     operator::{API_PORT, Operator, OperatorOptions, fleetdex_program},
     parts::Part,
     poll::eventually,
-    scenario::DEADLINE,
+    scenario::{DEADLINE, until},
+    test_result::Tested,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -121,7 +122,7 @@ impl<'f> Reader<'f> {
     fn write_kubeconfig(&self) {
         let servers = [
             ("control-plane", self.fleet.control_plane()),
-            (MEMBER, self.fleet.member(1).unwrap()),
+            (MEMBER, self.fleet.member(1)),
         ];
         let all = |make: &dyn Fn(&str, &ApiServer) -> Value| -> Vec<Value> {
             servers
@@ -146,7 +147,7 @@ impl<'f> Reader<'f> {
     fn settings(&self) -> BTreeMap<&'static str, String> {
         let mut settings = BTreeMap::from([
             ("MEMBER", MEMBER.to_owned()),
-            ("ADDRESS", self.fleet.member(1).unwrap().url().to_owned()),
+            ("ADDRESS", self.fleet.member(1).url().to_owned()),
         ]);
         if let Ok(server) = self.fleet.opensearch() {
             let (user, password) = server.username().zip(server.password()).unwrap();
@@ -213,7 +214,7 @@ impl<'f> Reader<'f> {
         let hub = Objects::of(server).unwrap();
         run_hook_job(server, &RELEASE).await;
         let path = format!("apis/apps/v1/namespaces/{NAMESPACE}/deployments/fleetdex");
-        let deployment = eventually("helm creates the Deployment", DEADLINE, || hub.get(&path))
+        let deployment = until("helm creates the Deployment", || hub.get(&path))
             .await
             .unwrap();
         let operator = self.start_pod(&hub, &deployment).await;
@@ -275,7 +276,7 @@ impl<'f> Reader<'f> {
 
     /// What a cluster does for the account in the member.
     async fn run_member(&self) {
-        let server = self.fleet.member(1).unwrap();
+        let server = self.fleet.member(1);
         let member = Objects::of(server).unwrap();
         let path = format!("api/v1/namespaces/{NAMESPACE}/secrets/fleetdex-token");
         eventually("the Secret of the token", Duration::from_mins(5), || {
@@ -341,25 +342,21 @@ async fn end_namespace(objects: &Objects) {
     objects.replace(&finalize, &namespace).await.unwrap();
 }
 
-async fn everything_on(server: &ApiServer) -> Vec<String> {
-    let kubectl = server.kubectl().unwrap();
-    let list = kubectl
-        .run(&["get", KINDS, "-A", "-o", "name"])
-        .await
-        .unwrap();
+async fn everything_on(server: &ApiServer) -> Tested<Vec<String>> {
+    let kubectl = server.kubectl()?;
+    let list = kubectl.run(&["get", KINDS, "-A", "-o", "name"]).await?;
     let mut names: Vec<String> = list.lines().map(str::to_owned).collect();
     names.sort();
-    names
+    Ok(names)
 }
 
-async fn fill(member: &Objects) {
+async fn fill(member: &Objects) -> Tested {
     let template = json!({ "metadata": { "labels": { "app": "shop" } }, "spec": { "containers": [{ "name": "main", "image": "example.com/shop" }] } });
     let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "shop-0" }, "spec": template["spec"] });
     make_default_account(member, "default").await;
     member
         .apply("api/v1/namespaces/default/pods/shop-0", &pod)
-        .await
-        .unwrap();
+        .await?;
     let deployment = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "shop" },
         "spec": { "selector": { "matchLabels": { "app": "shop" } }, "template": template } });
     member
@@ -367,24 +364,20 @@ async fn fill(member: &Objects) {
             "apis/apps/v1/namespaces/default/deployments/shop",
             &deployment,
         )
-        .await
-        .unwrap();
+        .await?;
+    Ok(())
 }
 
 /// Types the sections on a new fleet, and checks that they leave nothing.
 async fn type_page(
     opensearch: OpenSearchKind,
     sections: &[(String, String)],
-) -> BTreeMap<String, String> {
-    let options = Options {
-        members: 1,
-        opensearch,
-        ..Options::default()
-    };
-    let fleet = Fleet::start(options).await.unwrap();
-    let (server, member) = (fleet.control_plane(), fleet.member(1).unwrap());
-    fill(&Objects::of(member).unwrap()).await;
-    let before = [everything_on(server).await, everything_on(member).await];
+) -> Tested<BTreeMap<String, String>> {
+    let options = Options::of(1, opensearch);
+    let fleet = Fleet::start(options).await?;
+    let (server, member) = (fleet.control_plane(), fleet.member(1));
+    fill(&Objects::of(member)?).await?;
+    let before = [everything_on(server).await?, everything_on(member).await?];
     let reader = Reader::new(&fleet);
     let (printed, (), ()) = tokio::join!(
         reader.type_all(sections),
@@ -392,28 +385,24 @@ async fn type_page(
         reader.run_member(),
     );
     assert_eq!(
-        [everything_on(server).await, everything_on(member).await],
+        [everything_on(server).await?, everything_on(member).await?],
         before
     );
     if let Ok(opensearch) = fleet.opensearch() {
-        let client = opensearch.client().unwrap();
-        let indices = client
-            .get("fleetdex*/_alias?expand_wildcards=all")
-            .await
-            .unwrap();
+        let client = opensearch.client()?;
+        let indices = client.get("fleetdex*/_alias?expand_wildcards=all").await?;
         assert_eq!(indices, json!({}));
         let templates = client
             .send(Method::GET, "_index_template/fleetdex*", None)
-            .await
-            .unwrap();
+            .await?;
         assert_eq!(templates.body["index_templates"], json!([]));
     }
-    printed
+    Ok(printed)
 }
 
 #[tokio::test]
-async fn the_page_leads_to_an_answer_and_to_nothing_again() {
-    let printed = type_page(OpenSearchKind::Secure, &sections(&page())).await;
+async fn the_page_leads_to_an_answer_and_to_nothing_again() -> Tested {
+    let printed = type_page(OpenSearchKind::Secure, &sections(&page())).await?;
     let answer = &printed["6. The first answer"];
     for part in ["member1", "Current", "shop-0", "DeploymentList"] {
         assert!(answer.contains(part), "{part}: {answer}");
@@ -423,11 +412,12 @@ async fn the_page_leads_to_an_answer_and_to_nothing_again() {
     for status in ["Error", "Skipped", "Warning"] {
         assert!(!doctor.contains(status), "{doctor}");
     }
+    Ok(())
 }
 
 /// What the page says about other ways: no query API at the control plane, and no OpenSearch.
 #[tokio::test]
-async fn the_page_leads_to_an_answer_without_opensearch_and_api() {
+async fn the_page_leads_to_an_answer_without_opensearch_and_api() -> Tested {
     let page = page();
     let in_the_pod = page
         .lines()
@@ -456,7 +446,8 @@ async fn the_page_leads_to_an_answer_without_opensearch_and_api() {
         // There is no role for users without the API.
         *commands = commands.replace("kubectl delete clusterrolebinding fleetdex-users\n", "");
     }
-    let printed = type_page(OpenSearchKind::None, &sections).await;
+    let printed = type_page(OpenSearchKind::None, &sections).await?;
     let answer = &printed["6. The first answer"];
     assert!(answer.contains("shop-0"), "{answer}");
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use e2e::test_result::{Tested, assert_contains};
 use std::{fs, path::Path};
 
 use super::tool::{Helm, NAMESPACE, chart};
@@ -58,66 +59,52 @@ async fn the_chart_renders_with_no_option_and_with_every_option() {
         assert_eq!(of_kind(&everything, kind).len(), 1, "{kind}");
     }
     let deployment = of_kind(&everything, "Deployment")[0];
-    assert!(
-        deployment.contains("topologySpreadConstraints:")
-            && deployment.contains("FLEETDEX_LEAVE_CA_BUNDLE"),
-        "{deployment}"
-    );
+    assert_contains(&deployment, "topologySpreadConstraints:");
+    assert_contains(&deployment, "FLEETDEX_LEAVE_CA_BUNDLE");
     let api_service = of_kind(&everything, "APIService")[0];
-    assert!(
-        api_service.contains("cert-manager.io/inject-ca-from: default/fleetdex-tls"),
-        "{api_service}"
+    assert_contains(
+        &api_service,
+        "cert-manager.io/inject-ca-from: default/fleetdex-tls",
     );
     // cert-manager's Secret is the only one.
     assert!(!everything.contains("fleetdex-serving"), "{everything}");
 }
 
 #[tokio::test]
-async fn alert_rules_are_those_of_the_file_and_cannot_be_missing() {
+async fn alert_rules_are_those_of_the_file_and_cannot_be_missing() -> Tested {
     const RULES: &str = "# A comment.\ngroups:\n- name: test\n  rules:\n  - alert: Down\n    expr: up == 0\n    annotations:\n      summary: \"{{ $labels.cluster }} is down\"\n";
     let copy = tempfile::tempdir().unwrap();
-    copy_folder(Path::new(&chart()), copy.path());
+    copy_folder(Path::new(&chart()), copy.path())?;
     let chart = copy.path().display().to_string();
     let file = copy.path().join("files/alerts.yaml");
-    fs::create_dir_all(file.parent().unwrap()).unwrap();
-    fs::write(&file, RULES).unwrap();
-    let template = [
-        "template",
-        "fleetdex",
-        &chart,
-        "--set",
-        "metrics.prometheusRule.enabled=true",
-    ];
+    fs::create_dir_all(file.parent().unwrap())?;
+    fs::write(&file, RULES)?;
+    let value = "metrics.prometheusRule.enabled=true";
+    let template = ["template", "fleetdex", &chart, "--set", value];
     let rendered = Helm::offline().run(&template).await;
     let rendered = of_kind(&rendered, "PrometheusRule")[0];
     // Templates of Prometheus are none of helm.
-    assert!(
-        rendered.contains("alert: Down") && rendered.contains("{{ $labels.cluster }} is down"),
-        "{rendered}"
-    );
-    fs::remove_file(&file).unwrap();
-    let printed = Helm::offline().output(&template).await;
-    assert!(
-        !printed.success
-            && printed
-                .text
-                .contains("has no alert rules in files/alerts.yaml"),
-        "{}",
-        printed.text
-    );
+    assert_contains(&rendered, "alert: Down");
+    assert_contains(&rendered, "{{ $labels.cluster }} is down");
+    fs::remove_file(&file)?;
+    Helm::offline()
+        .refuses(&template, &["has no alert rules in files/alerts.yaml"])
+        .await;
+    Ok(())
 }
 
-fn copy_folder(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
+fn copy_folder(from: &Path, to: &Path) -> Tested {
+    fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
         if entry.file_type().unwrap().is_dir() {
-            copy_folder(&entry.path(), &target);
+            copy_folder(&entry.path(), &target)?;
         } else {
             fs::copy(entry.path(), target).unwrap();
         }
     }
+    Ok(())
 }
 
 #[tokio::test]
@@ -161,59 +148,38 @@ async fn typing_errors_are_refused_with_the_name_of_the_value() {
         ("tolerations[0].efect=NoSchedule", "tolerations/0"),
         ("affinity.nodeAfinity.a=b", "nodeAfinity"),
     ] {
-        let printed = Helm::offline()
-            .output(&["template", "fleetdex", &chart, "--set", value])
-            .await;
-        assert!(
-            !printed.success && printed.text.contains("schema") && printed.text.contains(named),
-            "{value}: {}",
-            printed.text
-        );
+        let template = ["template", "fleetdex", &chart, "--set", value];
+        Helm::offline().refuses(&template, &["schema", named]).await;
     }
-    let two_certificates = [
-        "template",
-        "fleetdex",
-        &chart,
-        "--set",
-        "api.tlsSecret=x,api.certManager.enabled=true,api.certManager.issuerRef.name=y",
-    ];
-    let printed = Helm::offline().output(&two_certificates).await;
-    assert!(
-        !printed.success && printed.text.contains("set one of them"),
-        "{}",
-        printed.text
-    );
+    let values = "api.tlsSecret=x,api.certManager.enabled=true,api.certManager.issuerRef.name=y";
+    let template = ["template", "fleetdex", &chart, "--set", values];
+    Helm::offline()
+        .refuses(&template, &["set one of them"])
+        .await;
 }
 
 /// A parent chart passes its global values to every chart, so they are refused only where they were
 /// meant for this one.
 #[tokio::test]
-async fn global_values_are_refused_where_they_have_no_effect() {
+async fn global_values_are_refused_where_they_have_no_effect() -> Tested {
     let chart = chart();
-    let template = [
-        "template",
-        "fleetdex",
-        &chart,
-        "--set",
-        "global.image.tag=1",
-    ];
-    let printed = Helm::offline().output(&template).await;
-    assert!(
-        !printed.success
-            && printed
-                .text
-                .contains("global.image: this chart uses no global values"),
-        "{}",
-        printed.text
-    );
+    let value = "global.image.tag=1";
+    let template = ["template", "fleetdex", &chart, "--set", value];
+    Helm::offline()
+        .refuses(
+            &template,
+            &["global.image: this chart uses no global values"],
+        )
+        .await;
     let parent = tempfile::tempdir().unwrap();
     let manifest = "apiVersion: v2\nname: parent\nversion: 1.0.0\n";
-    fs::write(parent.path().join("Chart.yaml"), manifest).unwrap();
-    copy_folder(Path::new(&chart), &parent.path().join("charts/fleetdex"));
+    fs::write(parent.path().join("Chart.yaml"), manifest)?;
+    copy_folder(Path::new(&chart), &parent.path().join("charts/fleetdex"))?;
     let parent = parent.path().display().to_string();
     let template = ["template", "all", &parent, "--set", "global.image.tag=1"];
     let rendered = Helm::offline().run(&template).await;
     assert_eq!(of_kind(&rendered, "Deployment").len(), 1);
+    Ok(())
 }
 
 /// The names of all objects that are rendered.
@@ -292,9 +258,9 @@ async fn rights_are_those_of_the_chosen_sources() {
         roles.contains("namespace: one") && !roles.contains(LISTS_SECRETS),
         "{roles}"
     );
-    assert!(
-        bounded.contains("name: FLEETDEX_CLUSTER_NAMESPACE\n              value: \"one,two\""),
-        "{bounded}"
+    assert_contains(
+        &bounded,
+        "name: FLEETDEX_CLUSTER_NAMESPACE\n              value: \"one,two\"",
     );
 
     let labelled = render(&["api.enabled=false", "clusters.sources={secrets}"]).await;
@@ -302,10 +268,8 @@ async fn rights_are_those_of_the_chosen_sources() {
         .split("---")
         .find(|manifest| manifest.contains(LISTS_SECRETS))
         .unwrap();
-    assert!(
-        role.contains("kind: Role\n") && role.contains(&format!("namespace: {NAMESPACE}")),
-        "{role}"
-    );
+    assert_contains(&role, "kind: Role\n");
+    assert_contains(&role, &format!("namespace: {NAMESPACE}"));
 
     let file = render(&[
         "api.enabled=false",
@@ -313,10 +277,7 @@ async fn rights_are_those_of_the_chosen_sources() {
         "clusters.kubeconfigSecret=fleet",
     ])
     .await;
-    assert!(
-        file.contains("secretName: fleet")
-            && file.contains("value: /etc/fleetdex/clusters/kubeconfig"),
-        "{file}"
-    );
+    assert_contains(&file, "secretName: fleet");
+    assert_contains(&file, "value: /etc/fleetdex/clusters/kubeconfig");
     assert!(!file.contains("resources: [secrets]"), "{file}");
 }

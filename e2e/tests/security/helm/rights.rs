@@ -10,16 +10,16 @@ use e2e::{
     objects::Objects,
     operator::{API_PORT, Operator, OperatorOptions},
     oracle::{Oracle, indices},
-    poll::eventually,
     query_api::{kubectl_of, raw},
-    scenario::{DEADLINE, SECRETS, cluster_path, flags, register, secret_path, until_equal},
+    scenario::{DEADLINE, SECRETS, cluster_path, flags, register, secret_path, until, until_equal},
+    test_result::{Tested, assert_contains},
 };
 use serde_json::{Value, json};
 
 use super::grants::{Audit, Needs, is_allowed};
 use super::tool::{
     Helm, NAMESPACE, Release, chart, each_crd_is, fleetdex, kubeconfig_of_account, make_reachable,
-    run_helm_test, until_served,
+    on_release, run_helm_test, until_served,
 };
 
 const RELEASE: Release<'_> = Release {
@@ -53,47 +53,37 @@ const UNUSED: [(&str, &str); 6] = [
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one scenario")]
-async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
+async fn the_charts_service_account_may_run_the_operator_and_nothing_more() -> Tested {
     let options = Options {
         members: 1,
         opensearch: OpenSearchKind::Plain,
         audit: true,
         ..Options::default()
     };
-    let fleet = Fleet::start(options).await.unwrap();
-    let (control_plane, member) = (fleet.control_plane(), fleet.member(1).unwrap());
-    let hub = Objects::of(control_plane).unwrap();
-    hub.create_namespace(SECRETS).await.unwrap();
+    let fleet = Fleet::start(options).await?;
+    let (control_plane, member) = (fleet.control_plane(), fleet.member(1));
+    let hub = Objects::of(control_plane)?;
+    hub.create_namespace(SECRETS).await?;
     let (helm, chart) = (Helm::of(control_plane), chart());
     let secrets = format!("secrets[0].namespace={SECRETS},clusterStatus=true,replicas=2");
-    let install = [
-        "install",
-        RELEASE.name,
-        &chart,
-        "-n",
-        NAMESPACE,
-        "--create-namespace",
-        "--set",
-        &secrets,
-    ];
+    let values = ["--create-namespace", "--set", &secrets];
+    let install = on_release("install", &RELEASE, &chart, &values);
     let (notes, printed) = helm.run_with_job(&RELEASE, &install).await;
     each_crd_is(&printed, "created").unwrap();
     let manifest = helm
         .run(&["get", "manifest", RELEASE.name, "-n", NAMESPACE])
         .await;
-    assert!(
-        manifest.contains("name: FLEETDEX_LEAVE_CLUSTER_STATUS\n              value: \"false\""),
-        "{manifest}"
+    assert_contains(
+        &manifest,
+        "name: FLEETDEX_LEAVE_CLUSTER_STATUS\n              value: \"false\"",
     );
-    assert!(
-        manifest.contains("name: FLEETDEX_REPLICAS\n              value: \"true\""),
-        "{manifest}"
+    assert_contains(
+        &manifest,
+        "name: FLEETDEX_REPLICAS\n              value: \"true\"",
     );
-    assert!(
-        manifest.contains("kind: APIService") && manifest.contains("name: FLEETDEX_API_SERVICE"),
-        "{manifest}"
-    );
-    until_served(&hub).await;
+    assert_contains(&manifest, "kind: APIService");
+    assert_contains(&manifest, "name: FLEETDEX_API_SERVICE");
+    until_served(&hub).await?;
     make_reachable(&hub).await;
 
     let kubeconfig = kubeconfig_of_account(control_plane, NAMESPACE, "fleetdex").await;
@@ -122,13 +112,10 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
         ])
         .map(|(name, value)| (format!("FLEETDEX_{name}"), value.to_owned()))
         .collect(),
-    })
-    .unwrap();
-    operator.wait_ready(DEADLINE).await.unwrap();
-    register(&hub, &Registration::new(member, "member1", SECRETS))
-        .await
-        .unwrap();
-    make_configurations(&hub).await;
+    })?;
+    operator.wait_ready(DEADLINE).await?;
+    register(&hub, &Registration::new(member, "member1", SECRETS)).await?;
+    make_configurations(&hub).await?;
     let path = "apis/search.karmada.io/v1alpha1/resourceregistries/chart";
     let registry = json!({
         "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "chart" },
@@ -142,18 +129,14 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     });
     let credentials = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "opensearch", "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } },
         "stringData": { "userName": "anyone", "password": "anything" } });
-    hub.apply(&secret_path("opensearch"), &credentials)
-        .await
-        .unwrap();
-    hub.apply(path, &registry).await.unwrap();
-    let opensearch = fleet.opensearch().unwrap().client().unwrap();
-    let oracle = Oracle::new(&opensearch, "fleetdex")
-        .expects("member1", member, "api/v1/configmaps")
-        .unwrap();
-    until_equal(&oracle).await.unwrap();
-    eventually(
+    hub.apply(&secret_path("opensearch"), &credentials).await?;
+    hub.apply(path, &registry).await?;
+    let opensearch = fleet.opensearch()?.client()?;
+    let oracle =
+        Oracle::new(&opensearch, "fleetdex").expects("member1", member, "api/v1/configmaps");
+    until_equal(&oracle).await?;
+    until(
         "the registry is ready, the Cluster has a status, an Event exists",
-        DEADLINE,
         || async {
             let found = hub.get(path).await?;
             anyhow::ensure!(
@@ -172,45 +155,37 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
             Ok(())
         },
     )
-    .await
-    .unwrap();
-    until_configurations_have_a_status(&hub).await;
-    users_of_the_charts_role_may_ask(control_plane, &hub).await;
-    registry_of_the_notes_answers(control_plane, &notes).await;
+    .await?;
+    until_configurations_have_a_status(&hub).await?;
+    users_of_the_charts_role_may_ask(control_plane, &hub).await?;
+    registry_of_the_notes_answers(control_plane, &notes).await?;
     let tested = run_helm_test(control_plane, &RELEASE, &operator.admin_url()).await;
-    assert!(
-        tested.contains("readyz check passed")
-            && tested.contains("serves /apis/search.fleetdex.io/v1alpha1"),
-        "{tested}"
-    );
+    assert_contains(&tested, "readyz check passed");
+    assert_contains(&tested, "serves /apis/search.fleetdex.io/v1alpha1");
     doctor_finds_nothing(&kubeconfig, &control_plane.kubeconfig(), &operator).await;
-    hub.delete(path).await.unwrap();
-    eventually("the registry is gone", DEADLINE, || async {
+    hub.delete(path).await?;
+    until("the registry is gone", || async {
         anyhow::ensure!(hub.find(path).await?.is_none(), "it is still there");
         Ok(())
     })
-    .await
-    .unwrap();
-    assert_eq!(indices(&opensearch, "fleetdex").await.unwrap(), [""; 0]);
+    .await?;
+    assert_eq!(indices(&opensearch, "fleetdex").await?, [""; 0]);
     let report = format!("api/v1/namespaces/{NAMESPACE}/configmaps/fleetdex-replica-fleetdex-0");
-    eventually("the replica reports its share", DEADLINE, || async {
+    until("the replica reports its share", || async {
         anyhow::ensure!(hub.find(&report).await?.is_some(), "there is no report");
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
     let serving = hub
         .get(&format!(
             "api/v1/namespaces/{NAMESPACE}/secrets/fleetdex-serving"
         ))
-        .await
-        .unwrap();
+        .await?;
     let keys = hub
         .get(&format!(
             "api/v1/namespaces/{NAMESPACE}/secrets/fleetdex-continue-tokens"
         ))
-        .await
-        .unwrap();
+        .await?;
     assert_eq!(
         keys["data"].as_object().map(serde_json::Map::len),
         Some(1),
@@ -218,23 +193,22 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     );
     let service = hub
         .get("apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.search.fleetdex.io")
-        .await
-        .unwrap();
+        .await?;
     assert_eq!(
         service["spec"]["caBundle"], serving["data"]["ca.crt"],
         "{service}"
     );
     assert!(service["spec"]["caBundle"].is_string(), "{service}");
-    only_replicas_may_read_changes(control_plane, &operator.api_address()).await;
-    assert!(operator.terminate(DEADLINE).await.unwrap().success());
+    only_replicas_may_read_changes(control_plane, &operator.api_address()).await?;
+    assert!(operator.terminate(DEADLINE).await?.success());
     let lease = format!(
         "apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/fleetdex-replica-fleetdex-0"
     );
     assert!(
-        hub.find(&lease).await.unwrap().is_none(),
+        hub.find(&lease).await?.is_none(),
         "a replica that stopped in order did not delete its Lease"
     );
-    let log = fs::read_to_string(operator.process().log()).unwrap();
+    let log = fs::read_to_string(operator.process().log())?;
     let refused: Vec<&str> = log
         .lines()
         .filter(|line| line.contains("orbidden"))
@@ -245,7 +219,7 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
         refused.join("\n")
     );
 
-    may_not(control_plane).await;
+    may_not(control_plane).await?;
     let hooks = helm
         .run(&["get", "hooks", RELEASE.name, "-n", NAMESPACE])
         .await;
@@ -277,6 +251,7 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     eprintln!("needed: {proven:#?}\nnot requested here: {unused:#?} {unused_by_hook:#?}");
     helm.run(&["uninstall", RELEASE.name, "-n", NAMESPACE])
         .await;
+    Ok(())
 }
 
 /// On a healthy install doctor, with the account and the environment of the operator, finds nothing
@@ -311,7 +286,7 @@ const CONFIGURATIONS: [&str; 5] = [
     "apis/config.karmada.io/v1alpha1/resourceexploringwebhookconfigurations/chart",
 ];
 
-async fn make_configurations(hub: &Objects) {
+async fn make_configurations(hub: &Objects) -> Tested {
     let service = json!({ "service": { "namespace": SECRETS, "name": "interpreter", "path": "/interpret" }, "caBundle": "LS0tLS1CRUdJTi4uLg==" });
     let cache = json!({ "clusterSelectors": [{}], "resourceSelectors": [{ "apiVersion": "v1", "kind": "Namespace" }], "statusUpdatePeriodSeconds": 1 });
     let script = json!({ "healthInterpretation": { "luaScript": "function InterpretHealth(obj) return true end" } });
@@ -348,30 +323,31 @@ async fn make_configurations(hub: &Objects) {
     ];
     for (path, (group, kind, field, content)) in CONFIGURATIONS.iter().zip(kinds) {
         let object = json!({ "apiVersion": format!("{group}/v1alpha1"), "kind": kind, "metadata": { "name": "chart" }, field: content });
-        hub.apply(path, &object).await.unwrap();
+        hub.apply(path, &object).await?;
     }
+    Ok(())
 }
 
-async fn until_configurations_have_a_status(hub: &Objects) {
-    eventually("configurations have a status", DEADLINE, || async {
+async fn until_configurations_have_a_status(hub: &Objects) -> Tested {
+    until("configurations have a status", || async {
         for path in CONFIGURATIONS {
             let found = hub.get(path).await?;
             anyhow::ensure!(found["status"].is_object(), "{found}");
         }
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
+    Ok(())
 }
 
 /// alice asks through the API server, with the chart's role and the right to list.
-async fn users_of_the_charts_role_may_ask(server: &ApiServer, hub: &Objects) {
+async fn users_of_the_charts_role_may_ask(server: &ApiServer, hub: &Objects) -> Tested {
     let reader = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "reader" },
         "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"] }],
     });
     let path = "apis/rbac.authorization.k8s.io/v1/clusterroles/reader";
-    hub.apply(path, &reader).await.unwrap();
+    hub.apply(path, &reader).await?;
     for (binding, role) in [("chart-user", "fleetdex-user"), ("chart-reader", "reader")] {
         let binding_object = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": binding },
@@ -379,25 +355,25 @@ async fn users_of_the_charts_role_may_ask(server: &ApiServer, hub: &Objects) {
             "subjects": [{ "kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io" }],
         });
         let path = format!("apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{binding}");
-        hub.apply(&path, &binding_object).await.unwrap();
+        hub.apply(&path, &binding_object).await?;
     }
-    let alice = kubectl_of(server, "alice").unwrap();
-    eventually("alice gets an answer", DEADLINE, || async {
+    let alice = kubectl_of(server, "alice")?;
+    until("alice gets an answer", || async {
         let list = raw(&alice, "search/api/v1/configmaps").await?;
         let count = list["items"].as_array().map_or(0, Vec::len);
         anyhow::ensure!(count > 0, "{list}");
         Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
+    Ok(())
 }
 
 /// The request of another replica, which the operator has the control plane review: as the chart's
 /// account, and as alice, who has the chart's role for users.
-async fn only_replicas_may_read_changes(server: &ApiServer, api_address: &str) {
-    let kubectl = server.kubectl().unwrap();
+async fn only_replicas_may_read_changes(server: &ApiServer, api_address: &str) -> Tested {
+    let kubectl = server.kubectl()?;
     let create = ["create", "token", "fleetdex", "-n", NAMESPACE];
-    let account = kubectl.run(&create).await.unwrap();
+    let account = kubectl.run(&create).await?;
     let client = reqwest::Client::builder()
         .no_proxy()
         // Its certificate is for the Service.
@@ -411,19 +387,14 @@ async fn only_replicas_may_read_changes(server: &ApiServer, api_address: &str) {
         response.text().await.unwrap()
     };
     let of_account = answer(account.trim()).await;
-    assert!(
-        of_account.contains("store other is not connected yet"),
-        "{of_account}"
-    );
+    assert_contains(&of_account, "store other is not connected yet");
     let of_alice = answer(server.token_of("alice").unwrap()).await;
-    assert!(
-        of_alice.contains("cannot replicate resource \\\"changes\\\""),
-        "{of_alice}"
-    );
+    assert_contains(&of_alice, "cannot replicate resource \\\"changes\\\"");
+    Ok(())
 }
 
 /// The second and third command that helm prints after an installation; the first is `helm test`.
-async fn registry_of_the_notes_answers(server: &ApiServer, notes: &str) {
+async fn registry_of_the_notes_answers(server: &ApiServer, notes: &str) -> Tested {
     let (_, rest) = notes.split_once("kubectl apply -f - <<'END'\n").unwrap();
     let (manifest, rest) = rest.split_once("\n  END\n").unwrap();
     let lines = manifest
@@ -432,15 +403,15 @@ async fn registry_of_the_notes_answers(server: &ApiServer, notes: &str) {
     let manifest = lines.collect::<Vec<_>>().join("\n");
     let (_, path) = rest.split_once("kubectl get --raw ").unwrap();
     let path = path.lines().next().unwrap();
-    let kubectl = server.kubectl().unwrap();
-    kubectl.apply(&manifest).await.unwrap();
-    eventually("the registry of the notes answers", DEADLINE, || async {
+    let kubectl = server.kubectl()?;
+    kubectl.apply(&manifest).await?;
+    until("the registry of the notes answers", || async {
         let list = kubectl.run(&["get", "--raw", path]).await?;
         anyhow::ensure!(list.contains("PodList"), "{list}");
         anyhow::Ok(())
     })
-    .await
-    .unwrap();
+    .await?;
+    Ok(())
 }
 
 /// Without `secrets[].names` the operator may not watch a Secret by its name. It tries once, and
@@ -453,8 +424,8 @@ fn is_attempt(event: &Value) -> bool {
 }
 
 /// Permissions that a stolen token of the operator must not have.
-async fn may_not(server: &ApiServer) {
-    let kubectl = server.kubectl().unwrap();
+async fn may_not(server: &ApiServer) -> Tested {
+    let kubectl = server.kubectl()?;
     let account = format!("--as=system:serviceaccount:{NAMESPACE}:fleetdex");
     let forbidden: [&[&str]; 10] = [
         &["list", "secrets", "-A"],
@@ -471,8 +442,7 @@ async fn may_not(server: &ApiServer) {
     for request in forbidden {
         let answer = kubectl
             .output(&[&["auth", "can-i"], request, &[&account]].concat())
-            .await
-            .unwrap();
+            .await?;
         assert_eq!(answer.stdout.trim(), "no", "{request:?}: {answer:?}");
     }
     let answer = kubectl
@@ -485,7 +455,7 @@ async fn may_not(server: &ApiServer) {
             SECRETS,
             &account,
         ])
-        .await
-        .unwrap();
+        .await?;
     assert_eq!(answer.stdout.trim(), "yes", "{answer:?}");
+    Ok(())
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use e2e::{
-    fleet::ApiServer, objects::Objects, operator::fleetdex_program, parts::Part, poll::eventually,
-    scenario::DEADLINE,
+    fleet::ApiServer, objects::Objects, operator::fleetdex_program, parts::Part, scenario::until,
+    test_result::Tested,
 };
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -99,6 +99,13 @@ impl<'s> Helm<'s> {
         printed.text
     }
 
+    /// Fails unless helm fails with all of these texts.
+    pub async fn refuses(&self, arguments: &[&str], texts: &[&str]) {
+        let Printed { success, text } = self.output(arguments).await;
+        let is_named = texts.iter().all(|part| text.contains(part));
+        assert!(!success && is_named, "{arguments:?}: {text}");
+    }
+
     /// Runs helm with a chart whose hook Job applies the CRDs; returns what helm and the Job print.
     pub async fn run_with_job(
         &self,
@@ -126,6 +133,20 @@ impl Release<'_> {
             format!("{}-fleetdex", self.name)
         }
     }
+}
+
+/// The arguments of `helm install` and `helm upgrade`.
+pub fn on_release<'a>(
+    verb: &'a str,
+    release: &Release<'a>,
+    chart: &'a str,
+    more: &[&'a str],
+) -> Vec<&'a str> {
+    [
+        &[verb, release.name, chart, "-n", release.namespace][..],
+        more,
+    ]
+    .concat()
 }
 
 /// A kubeconfig with a token of a service account.
@@ -163,7 +184,7 @@ pub async fn run_hook_job(server: &ApiServer, release: &Release<'_>) -> String {
         "apis/batch/v1/namespaces/{namespace}/jobs/{}-crds",
         release.full_name()
     );
-    let job = eventually("helm creates the hook Job", DEADLINE, || hub.get(&path))
+    let job = until("helm creates the hook Job", || hub.get(&path))
         .await
         .unwrap();
     let pod = &job["spec"]["template"]["spec"];
@@ -200,7 +221,7 @@ pub async fn run_test_pod(server: &ApiServer, release: &Release<'_>, admin_url: 
         "api/v1/namespaces/{namespace}/pods/{}-test",
         release.full_name()
     );
-    let pod = eventually("helm creates the Pod", DEADLINE, || hub.get(&path))
+    let pod = until("helm creates the Pod", || hub.get(&path))
         .await
         .unwrap();
     let account = pod["spec"]["serviceAccountName"].as_str().unwrap();
@@ -239,14 +260,14 @@ pub async fn make_default_account(objects: &Objects, namespace: &str) {
 }
 
 /// Waits until the CRDs' resources are served.
-pub async fn until_served(hub: &Objects) {
-    eventually("the CRDs are served", DEADLINE, || async {
+pub async fn until_served(hub: &Objects) -> Tested {
+    until("the CRDs are served", || async {
         hub.get("apis/cluster.karmada.io/v1alpha1/clusters").await?;
         hub.get("apis/search.karmada.io/v1alpha1/resourceregistries")
             .await
     })
-    .await
-    .unwrap();
+    .await?;
+    Ok(())
 }
 
 /// Reads one CRD.
