@@ -10,7 +10,7 @@ use fleetdex_core::{
     query::{Facet, Query, RankedQuery, Requester, ResourceName, Selectable, Word},
 };
 use fleetdex_store::{
-    DocumentWriter as _, IndexReader as _, RevisionStore as _, VisibleResources, bulk::Write,
+    CompleteResources, DocumentWriter as _, IndexReader as _, RevisionStore as _, bulk::Write,
     memory::Memory,
 };
 use serde_json::json;
@@ -85,7 +85,7 @@ async fn fill(memory: &Memory) {
             continue;
         };
         if memory
-            .activate(&revision, &VisibleResources::All)
+            .activate(&revision, &CompleteResources::All)
             .await
             .is_err()
         {

@@ -298,7 +298,7 @@ impl Servers {
     }
 
     fn serve_admin(&mut self, admin: Listener, telemetry: &Telemetry) -> anyhow::Result<()> {
-        let liveness = Liveness::new();
+        let liveness = Liveness::default();
         tokio::spawn(liveness.clone().beat());
         let metrics = Arc::clone(&telemetry.metrics);
         let router = admin::router(metrics, telemetry.readiness.clone(), &liveness);

@@ -210,7 +210,7 @@ impl LocalFleet {
             Duplicates::new(Arc::clone(&self.changed)),
             ProgressReporter::default(),
         );
-        let mut display = Display::new();
+        let mut display = Display::default();
         while !cancel.is_cancelled() {
             let mut members = self.clusters.states();
             // Several contexts often name one cluster, each with another namespace or user.
@@ -326,7 +326,7 @@ impl LocalFleet {
         if member.connection.is_none() && member.phase != ConnectionPhase::Connecting {
             return Some(format!("not reachable: {}", member.message));
         }
-        let availability = self.supervisor.pipeline(store)?.store.availability()?;
+        let availability = self.supervisor.availability(store)?;
         availability
             .err()
             .map(|unavailable| format!("cannot be stored: {}", unavailable.message))

@@ -7,7 +7,7 @@ use std::{io, path::Path, process::ExitCode, time::Duration};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use fleetdex::{app, doctor, local};
-use fleetdex_cli as cli;
+use fleetdex_cli::{self as cli, console};
 use fleetdex_core::{model, terminal};
 use fleetdex_dashboards_commands as dashboards;
 use fleetdex_interpreter_workbench as interpret;
@@ -152,24 +152,26 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             serving_runtime()?.block_on(local::run(local))?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Get(args) => Ok(once(cli::get::run(&args))?),
-        Command::Count(args) => Ok(once(cli::count::run(&args))?),
-        Command::Search(args) => Ok(once(cli::search::run(&args))?),
-        Command::Clusters(args) => Ok(once(cli::clusters::run(&args))?),
-        Command::Unhealthy(args) => Ok(once(cli::unhealthy::run(&args))?),
-        Command::Related(args) => Ok(once(cli::related::run(&args))?),
-        Command::Images(args) => Ok(once(cli::images::run(&args))?),
+        Command::Get(args) => Ok(once(console::run(&args, cli::get::get))?),
+        Command::Count(args) => Ok(once(console::run(&args, cli::count::count))?),
+        Command::Search(args) => Ok(once(console::run(&args, cli::search::search))?),
+        Command::Clusters(args) => Ok(once(console::run(&args, cli::clusters::clusters))?),
+        Command::Unhealthy(args) => Ok(once(console::run(&args, cli::unhealthy::unhealthy))?),
+        Command::Related(args) => Ok(once(console::run(&args, cli::related::related))?),
+        Command::Images(args) => Ok(once(console::run(&args, cli::images::images))?),
         Command::Verify(args) => Ok(once(cli::verify::run(&args))?),
         Command::Doctor(args) => once(doctor::run(*args))?,
-        Command::Explain(args) => Ok(once(cli::explain::run(&args))?),
-        Command::Interpret(args) => Ok(once(interpret::run(&args))?),
-        Command::Ui(args) => Ok(once(cli::ui::run(&args))?),
-        Command::Kubeconfig(args) => Ok(once(cli::kubeconfig::run(&args))?),
-        Command::Dashboards(args) => Ok(once(dashboards::run(&args))?),
-        Command::Store(args) => Ok(once(cli::store::run(&args))?),
-        Command::Crd(args) => Ok(once(cli::crd::run(&args))?),
+        Command::Explain(args) => Ok(once(console::run(&args, cli::explain::explain))?),
+        Command::Interpret(args) => Ok(once(console::run(&*args, interpret::run))?),
+        Command::Ui(args) => Ok(once(console::run(&args, cli::ui::ui))?),
+        Command::Kubeconfig(args) => Ok(once(console::run(&args, cli::kubeconfig::kubeconfig))?),
+        Command::Dashboards(args) => Ok(once(console::run(&args, dashboards::run))?),
+        Command::Store(args) => Ok(once(console::run(&args, async |args, console| {
+            cli::store::store(args, console)
+        }))?),
+        Command::Crd(args) => Ok(once(console::run(&args, cli::crd::crd))?),
         Command::Migrate(args) => once(migrate::run(&args))?,
-        Command::Ready(args) => Ok(once(cli::ready::run(&args))?),
+        Command::Ready(args) => Ok(once(console::run(&args, cli::ready::ready))?),
         Command::Completion(args) => {
             cli::completion::run(&args, &mut std::io::stdout().lock())?;
             Ok(ExitCode::SUCCESS)

@@ -100,18 +100,12 @@ fn add_stores<'p>(
     // Queries of objects that are moving to another location may still be answered from the former
     // one.
     for name in supervisor.locations().former() {
-        if let Some(open) = supervisor
-            .pipeline(name)
-            .and_then(|pipeline| pipeline.store.reader())
-        {
+        if let Some(open) = supervisor.reader(name) {
             catalog.add_store(name.clone(), open);
         }
     }
     for (name, store) in &plan.stores {
-        if let Some(open) = supervisor
-            .pipeline(name)
-            .and_then(|pipeline| pipeline.store.reader())
-        {
+        if let Some(open) = supervisor.reader(name) {
             catalog.add_store(name.clone(), open);
         }
         let extra: Vec<SelectableField> = store

@@ -146,9 +146,9 @@ pub struct Display {
     bar: Option<ProgressBar>,
 }
 
-impl Display {
+impl Default for Display {
     /// With a bar if standard error is a terminal.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let bar = io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(0);
             let style = ProgressStyle::with_template("{spinner} {bar:30} {pos}/{len} kinds, {msg}");
@@ -158,7 +158,9 @@ impl Display {
         });
         Self { bar }
     }
+}
 
+impl Display {
     /// Updates the bar.
     pub fn show(&self, contexts: &BTreeMap<ClusterName, ContextProgress>) {
         let Some(bar) = &self.bar else { return };
@@ -185,12 +187,6 @@ impl Display {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
-    }
-}
-
-impl Default for Display {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

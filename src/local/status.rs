@@ -1,9 +1,9 @@
 //! The status of the only registry, as an operator would write it.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::{BTreeMap, BTreeSet};
 
-use fleetdex_clusters::{ConnectionPhase, MemberState};
-use fleetdex_core::model::{ClusterName, Unit};
+use fleetdex_clusters::MemberState;
+use fleetdex_core::model::{ClusterName, StoreName, Unit};
 use fleetdex_crds::registry::ResourceRegistryStatus;
 use fleetdex_operator::{
     plan::StreamKey,
@@ -54,8 +54,7 @@ impl LocalStatus {
             return;
         };
         let store = plan.store.as_ref();
-        let is_embedded =
-            store.is_none_or(|name| *name == fleetdex_core::model::StoreName::embedded());
+        let is_embedded = store.is_none_or(|name| *name == StoreName::embedded());
         let before = self.status.lock().conditions.clone();
         let progress = |unit: &Unit| {
             let key = StreamKey {
@@ -69,9 +68,7 @@ impl LocalStatus {
             stores: Vec::new(),
             former_locations: Vec::new(),
             plan,
-            store: store
-                .and_then(|name| supervisor.pipeline(name))
-                .and_then(|pipeline| pipeline.store.availability()),
+            store: store.and_then(|name| supervisor.availability(name)),
             shards: store
                 .and_then(|name| supervisor.pipeline(name))
                 .and_then(|pipeline| pipeline.store.shard_use()),
@@ -80,30 +77,16 @@ impl LocalStatus {
             } else {
                 StoreAccess::Authenticated
             },
-            health: &|name| members.get(name).map(health),
+            health: &|name| Some(MemberHealth::of(members.get(name)?, None)),
             live: &|name| store.is_some_and(|store| supervisor.is_live(store, name)),
             unread_sources: &[],
             progress: &progress,
-            selector_paths: &|_| std::collections::BTreeSet::new(),
+            selector_paths: &|_| BTreeSet::new(),
             generation: None,
             before: &before,
             now: Timestamp::now(),
         };
         let current = status(&inputs);
         *self.status.lock() = current;
-    }
-}
-
-fn health(state: &MemberState) -> MemberHealth {
-    let ready = state.connection.is_some()
-        && matches!(
-            state.phase,
-            ConnectionPhase::Ready | ConnectionPhase::Unhealthy
-        );
-    MemberHealth {
-        ready,
-        reason: Cow::Borrowed(state.reason),
-        message: state.message.clone(),
-        note: None,
     }
 }

@@ -18,6 +18,7 @@ mod metrics;
 mod monitoring;
 mod parsed_values;
 mod query_laws;
+mod query_reference;
 mod readme;
 mod reference_crds;
 mod selector_laws;

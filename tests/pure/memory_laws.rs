@@ -1,5 +1,6 @@
 //! The laws of the embedded store: after any sequence of writes its results equal a naive model and
-//! `Query::matches`, pages show one snapshot, and a watch leads from one result to the next.
+//! `QueryReference::matches`, pages show one snapshot, and a watch leads from one result to the
+//! next.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,17 +21,19 @@ use fleetdex_core::{
     query::{
         CountsByFacet, Facet, Grant, GroupKey, Groups, Owners, Page, Permitted, Query,
         RankPosition, RankedPage, RankedQuery, Relation, Relative, RelativesQuery, Requester,
-        ResourceName, Searchable, Selectable, Sort, SortKey, ValueCounts, ValueField, ValuePrefix,
-        ValuesQuery, Word, WordSelector, WordText, aggregate,
+        ResourceName, Selectable, Sort, SortKey, ValueCounts, ValueField, ValuePrefix, ValuesQuery,
+        Word, WordSelector, WordText,
     },
 };
 use fleetdex_store::{
-    DocumentWriter as _, IndexReader as _, IndexRevision, RevisionStore as _, VisibleResources,
+    CompleteResources, DocumentWriter as _, IndexReader as _, IndexRevision, RevisionStore as _,
     bulk::{Verdict, Write},
     memory::{Event, EventKind, Memory, Watch},
 };
 use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _};
 use serde_json::json;
+
+use crate::query_reference::{QueryReference as _, RelativesReference as _, Searchable, aggregate};
 
 const CLUSTERS: [&str; 2] = ["a", "b"];
 
@@ -250,7 +253,7 @@ impl Model {
     }
 
     fn counts(&self, query: &Query, by: &[GroupKey], top: usize) -> Groups {
-        aggregate::aggregate(
+        aggregate(
             self.0.values().filter_map(|(_, widget)| widget.as_ref()),
             query,
             by,
@@ -386,7 +389,7 @@ impl Filled {
                 .await
                 .unwrap();
             memory
-                .activate(&revision, &VisibleResources::All)
+                .activate(&revision, &CompleteResources::All)
                 .await
                 .unwrap();
             revisions.push(revision);

@@ -1,5 +1,5 @@
-//! Property of the DSL translation: OpenSearch finds what `Query::matches` selects, for generated
-//! queries and objects.
+//! Property of the DSL translation: OpenSearch finds what `QueryReference::matches` selects, for
+//! generated queries and objects.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,13 +13,14 @@ use fleetdex_core::{
     model::{FieldPath, FieldType, Gvk, Quantity, SelectableField, number, quantity},
     query::{
         CheckedQuery, Grant, Owners, Permitted, Query, RankedQuery, Requester, ResourceName,
-        Searchable, Selectable, Word, WordSelector, WordText, field_term, label_number_term,
-        label_term,
+        Selectable, Word, WordSelector, WordText, field_term, label_number_term, label_term,
     },
 };
 use fleetdex_store::opensearch::dsl;
 use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _};
 use serde_json::Value;
+
+use crate::query_reference::{QueryReference as _, Searchable};
 
 /// The kind of every object.
 const KIND: &str = "Widget";

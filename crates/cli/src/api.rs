@@ -9,7 +9,7 @@ mod watch;
 use std::collections::BTreeMap;
 
 use fleetdex_query_api::{
-    answer::{Counts, FleetReport, SearchCompletions},
+    answer::{Counts, SearchCompletions},
     group::BASE,
     media_type::{JSON, TABLE},
     percent,
@@ -30,10 +30,7 @@ pub use self::{
     transport::ApiserverClient,
     watch::{TableEvent, WatchReader},
 };
-use self::{
-    error::malformed_response,
-    transport::{HttpCall, Transport},
-};
+use self::{error::malformed_response, transport::Transport};
 use super::resources::DiscoveredResource;
 
 /// Concurrent requests for discovery documents.
@@ -74,12 +71,7 @@ impl Api {
     /// Returns a link to the web page that signs its first user in, within five minutes.
     pub async fn page_link(&self) -> Result<String, ClientError> {
         let url = self.transport.url().ok_or(ClientError::NoPage)?;
-        let call = HttpCall {
-            method: Method::POST,
-            path: LINKS_PATH,
-            accept: JSON,
-        };
-        let response = self.transport.send(&call).await?;
+        let response = self.transport.send(Method::POST, LINKS_PATH, JSON).await?;
         let code = response.code.as_u16();
         let body = response.bytes().await?;
         let link: PageLink = serde_json::from_slice(&body)
@@ -185,14 +177,8 @@ impl Api {
         shape: ListShape,
     ) -> Result<WatchReader, ClientError> {
         let path = path(below_group);
-        let response = self
-            .transport
-            .send(&HttpCall {
-                method: Method::GET,
-                path: &path,
-                accept: media_type(shape),
-            })
-            .await?;
+        let sending = self.transport.send(Method::GET, &path, media_type(shape));
+        let response = sending.await?;
         let warnings = warnings(&response.headers);
         Ok(WatchReader::new(response, path, shape, warnings))
     }
@@ -210,7 +196,7 @@ impl Api {
     /// Returns what may stand at the end of a search.
     pub async fn search_completions(&self, text: &str) -> Result<Completions, ClientError> {
         let path = with_query("completions", pairs(&[("q", text.to_owned())]));
-        let (served, _): (SearchCompletions, HeaderMap) = self.get_as(&path, JSON).await?;
+        let (served, _): (SearchCompletions, Vec<String>) = self.get_json(&path).await?;
         Ok(served.into())
     }
 
@@ -220,10 +206,8 @@ impl Api {
         path: &str,
         parameters: &[(&str, String)],
     ) -> Result<(Value, Vec<String>), ClientError> {
-        let (explanation, headers) = self
-            .get_as(&below("search", path, pairs(parameters)), JSON)
-            .await?;
-        Ok((explanation, warnings(&headers)))
+        self.get_json(&below("search", path, pairs(parameters)))
+            .await
     }
 
     /// Counts the objects of a list.
@@ -232,10 +216,8 @@ impl Api {
         path: &str,
         parameters: &[(&str, String)],
     ) -> Result<(Counts, Vec<String>), ClientError> {
-        let (counts, headers) = self
-            .get_as(&below("aggregate", path, pairs(parameters)), JSON)
-            .await?;
-        Ok((counts, warnings(&headers)))
+        self.get_json(&below("aggregate", path, pairs(parameters)))
+            .await
     }
 
     /// Returns a Table below the API's group.
@@ -248,64 +230,49 @@ impl Api {
             .await
     }
 
-    /// Returns how the clusters are read, and the warnings.
-    pub async fn fleet_report(&self) -> Result<(FleetReport, Vec<String>), ClientError> {
-        let (report, headers) = self.get_as("clusters", JSON).await?;
-        Ok((report, warnings(&headers)))
-    }
-
     /// Returns a document below the API's group, and the warnings.
     pub async fn document(
         &self,
         path: &str,
         parameters: &[(&str, String)],
     ) -> Result<(Value, Vec<String>), ClientError> {
-        let path = with_query(path, pairs(parameters));
-        let (document, headers) = self.get_as(&path, JSON).await?;
-        Ok((document, warnings(&headers)))
+        self.get_json(&with_query(path, pairs(parameters))).await
     }
 
     async fn discovery<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        Ok(self
-            .get_as(&format!("proxying/karmada/proxy/{path}"), JSON)
-            .await?
-            .0)
+        let path = format!("proxying/karmada/proxy/{path}");
+        Ok(self.get_json(&path).await?.0)
     }
 
     async fn page(&self, below_group: &str, shape: ListShape) -> Result<ObjectPage, ClientError> {
         let read = |body: &[u8]| ObjectPage::parse(body, shape);
-        let (mut page, headers) = self.get(below_group, media_type(shape), read).await?;
-        page.warnings = warnings(&headers);
+        let (mut page, warnings) = self.get(below_group, media_type(shape), read).await?;
+        page.warnings = warnings;
         Ok(page)
     }
 
-    async fn get_as<T: DeserializeOwned>(
+    pub(crate) async fn get_json<T: DeserializeOwned>(
         &self,
         below_group: &str,
-        accept: &'static str,
-    ) -> Result<(T, HeaderMap), ClientError> {
+    ) -> Result<(T, Vec<String>), ClientError> {
         let read = |body: &[u8]| serde_json::from_slice(body);
-        self.get(below_group, accept, read).await
+        self.get(below_group, JSON, read).await
     }
 
+    /// Returns a document, and the warnings of the response.
     async fn get<T>(
         &self,
         below_group: &str,
         accept: &'static str,
         read: impl FnOnce(&[u8]) -> Result<T, serde_json::Error>,
-    ) -> Result<(T, HeaderMap), ClientError> {
+    ) -> Result<(T, Vec<String>), ClientError> {
         let path = path(below_group);
-        let call = HttpCall {
-            method: Method::GET,
-            path: &path,
-            accept,
-        };
-        let mut response = self.transport.send(&call).await?;
+        let mut response = self.transport.send(Method::GET, &path, accept).await?;
         let code = response.code.as_u16();
-        let headers = std::mem::take(&mut response.headers);
+        let warnings = warnings(&std::mem::take(&mut response.headers));
         let body = response.bytes().await?;
         let read = read(&body).map_err(|error| malformed_response(&path, code, &error))?;
-        Ok((read, headers))
+        Ok((read, warnings))
     }
 
     /// Verifies these clusters, or all. Calls `take` with every line but the last. A verification
@@ -321,14 +288,7 @@ impl Api {
             format!("?clusters={}", percent::encode(&clusters.join(",")))
         };
         let path = path(&format!("verify{parameter}"));
-        let mut response = self
-            .transport
-            .send(&HttpCall {
-                method: Method::POST,
-                path: &path,
-                accept: JSON,
-            })
-            .await?;
+        let mut response = self.transport.send(Method::POST, &path, JSON).await?;
         let code = response.code.as_u16();
         let mut buffer: Vec<u8> = Vec::new();
         while let Some(piece) = response.next().await? {

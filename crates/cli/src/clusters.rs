@@ -1,13 +1,13 @@
 //! `fleetdex clusters`: lists the clusters of the fleet, and whether their objects are current.
 
-use std::{fmt::Display, process::ExitCode};
+use std::fmt::Display;
 
 use fleetdex_core::{model::ClusterName, terminal::escaped_line};
 use fleetdex_query_api::answer::{ClusterReport, FleetReport};
 
 use super::{
     api::{Api, ClientConfig},
-    console::{self, CommandError, Console, Warnings},
+    console::{CommandError, Console, Warnings},
     output::{
         OutputArgs, OutputFormat,
         columns::{first_line, write_aligned},
@@ -34,11 +34,10 @@ pub struct ClustersArgs {
 }
 
 /// Lists and prints.
-pub async fn run(args: &ClustersArgs) -> ExitCode {
-    console::run(async |console: &mut Console<'_>| clusters(args, console).await).await
-}
-
-async fn clusters(args: &ClustersArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
+pub async fn clusters(
+    args: &ClustersArgs,
+    console: &mut Console<'_>,
+) -> Result<bool, CommandError> {
     let api = Api::new(&args.server).await?;
     // Printed as it is, with what a newer server adds.
     if let format @ (OutputFormat::Json | OutputFormat::Yaml) = args.output.format {
@@ -47,7 +46,7 @@ async fn clusters(args: &ClustersArgs, console: &mut Console<'_>) -> Result<bool
         print_document(&report, format, console)?;
         return Ok(true);
     }
-    let (report, warnings) = api.fleet_report().await?;
+    let (report, warnings) = api.get_json::<FleetReport>("clusters").await?;
     Warnings::default().print(warnings, console)?;
     if args.output.format == OutputFormat::Name {
         for cluster in &report.clusters {

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{Command, ValueEnum};
+use clap::{Command, ValueEnum, builder::PossibleValue};
 use clap_complete::{
     CompleteEnv, CompletionCandidate,
     engine::{ArgValueCompleter, complete},
@@ -68,35 +68,17 @@ pub enum Shell {
     Zsh,
 }
 
-impl Shell {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Bash => "bash",
-            Self::Elvish => "elvish",
-            Self::Fish => "fish",
-            Self::Powershell => "powershell",
-            Self::Zsh => "zsh",
-        }
-    }
-}
-
 /// Prints the script.
 pub fn run(args: &CompletionArgs, out: &mut dyn Write) -> io::Result<()> {
-    let Some(script) = Shells::builtins()
-        .completer(args.shell.name())
-        .map(|shell| {
-            let mut script = Vec::new();
-            shell
-                .write_registration(VARIABLE, "fleetdex", "fleetdex", "fleetdex", &mut script)
-                .map(|()| script)
-        })
-    else {
-        return Err(io::Error::other(format!(
-            "there is no completion for {}",
-            args.shell.name()
-        )));
-    };
-    out.write_all(&with_line(script?))
+    let value = args.shell.to_possible_value();
+    let name = value.as_ref().map_or("", PossibleValue::get_name);
+    let shells = Shells::builtins();
+    let shell = shells
+        .completer(name)
+        .ok_or_else(|| io::Error::other(format!("there is no completion for {name}")))?;
+    let mut script = Vec::new();
+    shell.write_registration(VARIABLE, "fleetdex", "fleetdex", "fleetdex", &mut script)?;
+    out.write_all(&with_line(script))
 }
 
 /// Adds the line up to the cursor to what the script for Bash sends: Bash splits a query word at
@@ -163,48 +145,30 @@ fn print_for_kubectl(
 pub(super) fn resources() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let current = current.to_string_lossy();
-        let (before, _) = current
-            .rsplit_once(',')
-            .map_or(("", ""), |(before, last)| (before, last));
-        let prefix = if before.is_empty() {
-            String::new()
-        } else {
-            format!("{before},")
-        };
-        candidates(
-            &current,
-            query_server(async |api| {
-                Ok(api
-                    .resources()
-                    .await?
-                    .iter()
-                    .map(DiscoveredResource::qualified_plural)
-                    .collect())
-            }),
-            &prefix,
-        )
+        let prefix = current.rfind(',').map_or("", |comma| &current[..=comma]);
+        let served = query_server(async |api| {
+            let resources = api.resources().await?;
+            let names = resources.iter().map(DiscoveredResource::qualified_plural);
+            Ok(names.collect())
+        });
+        candidates(&current, served, prefix)
     })
 }
 
 /// Completes the value of `--namespace`.
 pub(super) fn namespaces() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        candidates(
-            &current.to_string_lossy(),
-            query_server(async |api| values(api, "namespace").await),
-            "",
-        )
-    })
+    values_of("namespace")
 }
 
 /// Completes the value of `--cluster`.
 pub(super) fn clusters() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        candidates(
-            &current.to_string_lossy(),
-            query_server(async |api| values(api, "cluster").await),
-            "",
-        )
+    values_of("cluster")
+}
+
+fn values_of(by: &'static str) -> ArgValueCompleter {
+    ArgValueCompleter::new(move |current: &OsStr| {
+        let served = query_server(async |api| values(api, by).await);
+        candidates(&current.to_string_lossy(), served, "")
     })
 }
 

@@ -144,9 +144,9 @@ impl Warnings {
 
 /// Runs a command on the standard output and standard error of the process. The exit code is 1
 /// unless it completed.
-pub async fn run<C>(command: C) -> ExitCode
+pub async fn run<A, C>(args: &A, command: C) -> ExitCode
 where
-    C: AsyncFnOnce(&mut Console<'_>) -> Result<bool, CommandError>,
+    C: AsyncFnOnce(&A, &mut Console<'_>) -> Result<bool, CommandError>,
 {
     let (mut out, mut err) = (io::BufWriter::new(io::stdout()), io::stderr());
     let mut console = Console {
@@ -154,7 +154,7 @@ where
         err: &mut err,
         has_colours: wants_colours(),
     };
-    let result = command(&mut console).await;
+    let result = command(args, &mut console).await;
     if console.finish(result) {
         ExitCode::SUCCESS
     } else {

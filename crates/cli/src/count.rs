@@ -1,7 +1,5 @@
 //! `fleetdex count`: counts objects in groups.
 
-use std::process::ExitCode;
-
 use clap::ValueEnum;
 use fleetdex_query_api::answer::Counts;
 use serde_json::{Value, json};
@@ -9,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     QueryArgs,
     api::{Api, ClientConfig},
-    console::{self, CommandError, Console, Warnings},
+    console::{CommandError, Console, Warnings},
     output::{OutputFormat, columns::write_aligned, print_document},
     pages,
     targets::targets,
@@ -61,11 +59,7 @@ pub enum CountFormat {
 }
 
 /// Counts and prints.
-pub async fn run(args: &CountArgs) -> ExitCode {
-    console::run(async |console: &mut Console<'_>| count(args, console).await).await
-}
-
-async fn count(args: &CountArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
+pub async fn count(args: &CountArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let api = Api::new(&args.server).await?;
     let resources = api.resources().await?;
     let namespace = args.query.namespace()?.map(String::from);

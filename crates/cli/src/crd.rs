@@ -6,7 +6,7 @@ mod definitions;
 mod error;
 mod managed_fields;
 
-use std::{io::Write, process::ExitCode};
+use std::io::Write;
 
 pub use self::{
     apply::{CrdApplyArgs, install_registries},
@@ -14,7 +14,7 @@ pub use self::{
     definitions::{CrdFile, all},
     error::CrdError,
 };
-use super::console::{self, Console};
+use super::console::{CommandError, Console};
 
 /// The custom resource definitions.
 #[derive(Clone, Debug, clap::Args)]
@@ -40,13 +40,12 @@ pub fn print(out: &mut dyn Write) -> Result<(), CrdError> {
 }
 
 /// Prints or applies the CRDs.
-pub async fn run(args: &CrdArgs) -> ExitCode {
-    console::run(async |console: &mut Console<'_>| match &args.command {
+pub async fn crd(args: &CrdArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
+    match &args.command {
         None => {
             print(console.out)?;
             Ok(true)
         }
         Some(CrdCommand::Apply(apply)) => apply::apply(apply, console).await,
-    })
-    .await
+    }
 }

@@ -1,8 +1,6 @@
 //! `fleetdex explain`: prints the OpenSearch request of a query, offline or as the server builds
 //! it.
 
-use std::process::ExitCode;
-
 use fleetdex_core::query::QueryError;
 use fleetdex_store::explain::counted_page;
 use serde_json::Value;
@@ -10,7 +8,7 @@ use serde_json::Value;
 use super::{
     ArgsError, QueryArgs,
     api::{Api, ClientConfig},
-    console::{self, CommandError, Console, Warnings},
+    console::{CommandError, Console, Warnings},
     pages::{parameters, path},
     targets::targets,
 };
@@ -44,11 +42,7 @@ pub enum ExplainError {
 }
 
 /// Prints the request body, and nothing else, on standard output.
-pub async fn run(args: &ExplainArgs) -> ExitCode {
-    console::run(async |console: &mut Console<'_>| explain(args, console).await).await
-}
-
-async fn explain(args: &ExplainArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
+pub async fn explain(args: &ExplainArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     if args.server_side {
         return explain_on_server(args, console).await;
     }

@@ -4,8 +4,6 @@
 //! lets the index sort. For kubectl's own output formats, `fleetdex kubeconfig` writes a context
 //! for kubectl.
 
-use std::process::ExitCode;
-
 mod args;
 mod lists;
 #[cfg(test)]
@@ -17,19 +15,14 @@ pub use args::{FleetArgs, GetArgs, PrintArgs};
 use self::lists::print_list;
 use super::{
     api::Api,
-    console::{self, CommandError, Console, Warnings},
+    console::{CommandError, Console, Warnings},
     output::{Layout, Printer},
     pages::{Pages, namespace, print_missing},
     targets::{ResourceTarget, targets},
 };
 
-/// Lists or watches. The exit code is 1 if the server refuses or a named object does not exist.
-pub async fn run(args: &GetArgs) -> ExitCode {
-    console::run(async |console: &mut Console<'_>| get(args, console).await).await
-}
-
-/// Returns whether every named object exists.
-async fn get(args: &GetArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
+/// Lists or watches; returns whether every named object exists.
+pub async fn get(args: &GetArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let api = Api::new(&args.server).await?;
     let resources = api.resources().await?;
     let fleet_parameters = args.fleet.parameters(&resources)?;

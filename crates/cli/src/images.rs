@@ -1,18 +1,12 @@
 //! `fleetdex images`: lists the images of Pods, and how many Pods of each cluster have them.
 
-use std::process::ExitCode;
-
-use fleetdex_core::{
-    model::FieldPath,
-    selector::{FieldRequirement, FieldSelector, FieldTest},
-};
 use fleetdex_query_api::parameter::FIELD_SELECTOR;
 
 use super::{
     api::{Api, ClientConfig},
-    console::{self, CommandError, Console},
+    console::{CommandError, Console},
     output::{self, OutputArgs},
-    scope_args::ScopeArgs,
+    scope_args::{ScopeArgs, field_in},
 };
 
 /// Lists the images of the fleet's Pods, of all namespaces by default.
@@ -47,11 +41,7 @@ pub struct ImagesArgs {
 }
 
 /// Lists and prints.
-pub async fn run(args: &ImagesArgs) -> ExitCode {
-    console::run(async |console: &mut Console<'_>| images(args, console).await).await
-}
-
-async fn images(args: &ImagesArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
+pub async fn images(args: &ImagesArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let api = Api::new(&args.server).await?;
     let mut parameters = vec![(FIELD_SELECTOR, of_images(&args.images))];
     parameters.extend(args.scope.parameters());
@@ -62,11 +52,7 @@ fn of_images(images: &[String]) -> String {
     if images.is_empty() {
         return String::new();
     }
-    let requirement = FieldRequirement {
-        path: FieldPath::new("image"),
-        test: FieldTest::In(images.iter().cloned().collect()),
-    };
-    FieldSelector::from_iter([requirement]).to_string()
+    field_in("image", images.iter().cloned())
 }
 
 #[cfg(test)]

@@ -5,13 +5,11 @@
 //! by the path of the Kubernetes API over the fleet. A printed kubeconfig is complete and contains
 //! the credentials. A merged context refers to the credentials in the file.
 
-use std::process::ExitCode;
-
 use fleetdex_clusters::source::read_kubeconfig;
 
 use super::{
     api::{Api, ClientConfig},
-    console::{self, CommandError, Console},
+    console::{CommandError, Console},
 };
 
 mod entries;
@@ -50,11 +48,7 @@ pub struct KubeconfigArgs {
 }
 
 /// Prints the kubeconfig, or merges it into a file.
-pub async fn run(args: &KubeconfigArgs) -> ExitCode {
-    console::run(async |console: &mut Console<'_>| kubeconfig(args, console).await).await
-}
-
-async fn kubeconfig(
+pub async fn kubeconfig(
     args: &KubeconfigArgs,
     console: &mut Console<'_>,
 ) -> Result<bool, CommandError> {

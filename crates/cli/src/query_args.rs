@@ -96,7 +96,7 @@ impl QueryArgs {
             clusters: self.cluster_names()?,
             namespaces: self.namespace()?.into_iter().collect(),
             names: self.names.clone(),
-            labels: self.label_selector()?,
+            labels: label_selector(&self.selector)?,
             fields: normalized(&self.parsed_field_selector()?, is_interpreted_field)?,
             ..Query::all_of(resource, selectable, self.limit)
         })
@@ -114,15 +114,6 @@ impl QueryArgs {
         self.clusters.iter().map(|name| Ok(name.parse()?)).collect()
     }
 
-    fn label_selector(&self) -> Result<LabelSelector, ArgsError> {
-        self.selector
-            .parse()
-            .map_err(|source| ArgsError::LabelSelector {
-                text: self.selector.clone(),
-                source,
-            })
-    }
-
     fn parsed_field_selector(&self) -> Result<FieldSelector, ArgsError> {
         self.field_selector
             .parse()
@@ -131,6 +122,14 @@ impl QueryArgs {
                 source,
             })
     }
+}
+
+/// Parses a value of `-l`.
+pub(super) fn label_selector(text: &str) -> Result<LabelSelector, ArgsError> {
+    text.parse().map_err(|source| ArgsError::LabelSelector {
+        text: text.to_owned(),
+        source,
+    })
 }
 
 fn limit(text: &str) -> Result<usize, String> {

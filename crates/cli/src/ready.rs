@@ -3,7 +3,7 @@
 
 mod error;
 
-use std::{process::ExitCode, time::Duration};
+use std::time::Duration;
 
 use fleetdex_core::{model::causes, terminal::escaped};
 use fleetdex_query_api::group::BASE;
@@ -14,7 +14,7 @@ pub use self::error::ReadyError;
 use super::{
     ControlPlaneArgs,
     api::ApiserverClient,
-    console::{self, CommandError, Console},
+    console::{CommandError, Console},
 };
 
 /// Timeout of one request.
@@ -50,11 +50,7 @@ pub struct ReadyArgs {
 }
 
 /// Asks until the server is ready, or the time is over; the exit code is 1 then.
-pub async fn run(args: &ReadyArgs) -> ExitCode {
-    console::run(async |console: &mut Console<'_>| ready(args, console).await).await
-}
-
-async fn ready(args: &ReadyArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
+pub async fn ready(args: &ReadyArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let apiserver = if args.query_api {
         Some(args.control_plane.connect().await?)
     } else {

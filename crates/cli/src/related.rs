@@ -1,13 +1,11 @@
 //! `fleetdex related`: lists what an object uses, and what uses it.
 
-use std::process::ExitCode;
-
 use fleetdex_query_api::percent;
 
 use super::{
     api::{Api, ClientConfig},
     completion,
-    console::{self, CommandError, Console},
+    console::{CommandError, Console},
     output::{self, OutputArgs},
     resources::DiscoveredResource,
     targets::{ResourceTarget, targets},
@@ -46,11 +44,7 @@ pub struct RelatedArgs {
 }
 
 /// Lists and prints.
-pub async fn run(args: &RelatedArgs) -> ExitCode {
-    console::run(async |console: &mut Console<'_>| related(args, console).await).await
-}
-
-async fn related(args: &RelatedArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
+pub async fn related(args: &RelatedArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let api = Api::new(&args.server).await?;
     let resources = api.resources().await?;
     let (resource, name) = object(args, &resources)?;

@@ -81,20 +81,15 @@ pub fn resolve<'r>(
     resources: &'r [DiscoveredResource],
 ) -> Option<&'r DiscoveredResource> {
     let Some((word, qualifier)) = name.split_once('.') else {
-        return best(named(name, resources));
+        return best(named(name, resources).into_iter());
     };
     let candidates = named(word, resources);
     let in_version = qualifier.split_once('.').and_then(|(version, group)| {
-        of_group(
-            candidates
-                .iter()
-                .copied()
-                .filter(|entry| entry.version == version)
-                .collect(),
-            group,
-        )
+        let mut in_version = candidates.clone();
+        in_version.retain(|entry| entry.version == version);
+        of_group(&in_version, group)
     });
-    in_version.or_else(|| of_group(candidates, qualifier))
+    in_version.or_else(|| of_group(&candidates, qualifier))
 }
 
 /// Full names take precedence over short names.
@@ -114,27 +109,21 @@ fn named<'r>(word: &str, resources: &'r [DiscoveredResource]) -> Vec<&'r Discove
 }
 
 fn of_group<'r>(
-    candidates: Vec<&'r DiscoveredResource>,
+    candidates: &[&'r DiscoveredResource],
     group: &str,
 ) -> Option<&'r DiscoveredResource> {
-    let exact: Vec<&DiscoveredResource> = candidates
-        .iter()
-        .copied()
-        .filter(|entry| entry.group == group)
-        .collect();
-    if !exact.is_empty() || group.is_empty() {
-        return best(exact);
-    }
-    best(
-        candidates
-            .into_iter()
-            .filter(|entry| entry.group.starts_with(group))
-            .collect(),
-    )
+    let best_of = |is_meant: &dyn Fn(&str) -> bool| {
+        let entries = candidates.iter().copied();
+        best(entries.filter(|entry| is_meant(&entry.group)))
+    };
+    let prefixed = || best_of(&|of| !group.is_empty() && of.starts_with(group));
+    best_of(&|of| of == group).or_else(prefixed)
 }
 
-fn best(candidates: Vec<&DiscoveredResource>) -> Option<&DiscoveredResource> {
-    candidates.into_iter().min_by_key(|entry| entry.rank())
+fn best<'r>(
+    candidates: impl Iterator<Item = &'r DiscoveredResource>,
+) -> Option<&'r DiscoveredResource> {
+    candidates.min_by_key(|entry| entry.rank())
 }
 
 #[cfg(test)]

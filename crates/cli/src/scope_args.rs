@@ -1,5 +1,9 @@
 //! The arguments that say where searches across kinds and `images` look for objects.
 
+use fleetdex_core::{
+    model::FieldPath,
+    selector::{FieldRequirement, FieldSelector, FieldTest},
+};
 use fleetdex_query_api::parameter::LABEL_SELECTOR;
 
 use super::completion;
@@ -48,4 +52,13 @@ impl ScopeArgs {
             (LABEL_SELECTOR, self.selector.clone()),
         ]
     }
+}
+
+/// A field selector of the objects whose field has one of these values.
+pub(super) fn field_in(path: &str, values: impl Iterator<Item = String>) -> String {
+    let requirement = FieldRequirement {
+        path: FieldPath::new(path),
+        test: FieldTest::In(values.collect()),
+    };
+    FieldSelector::from_iter([requirement]).to_string()
 }

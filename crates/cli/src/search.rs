@@ -3,8 +3,6 @@
 //! The query is checked before it is sent, so that an error is shown with its place, also without a
 //! server.
 
-use std::process::ExitCode;
-
 mod args;
 mod completion;
 mod facets;
@@ -20,16 +18,12 @@ pub use query::SearchQueryError;
 use self::pages::{FoundPages, print_pages};
 use super::{
     api::Api,
-    console::{self, CommandError, Console, Warnings},
+    console::{CommandError, Console, Warnings},
     output::{OutputFormat, Printer},
 };
 
 /// Searches and prints.
-pub async fn run(args: &SearchArgs) -> ExitCode {
-    console::run(async |console: &mut Console<'_>| search(args, console).await).await
-}
-
-async fn search(args: &SearchArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
+pub async fn search(args: &SearchArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     check(args)?;
     let query = query::checked(query::join(&args.query), &args.terms()?)?;
     let api = Api::new(&args.server).await?;

@@ -1,14 +1,12 @@
 //! `fleetdex store role`: prints the role that a user of OpenSearch needs for Fleetdex.
 
-use std::process::ExitCode;
-
 use fleetdex_core::yaml;
 use fleetdex_store::opensearch::role::role;
 use serde_json::json;
 
 use crate::{
     IndexArgs,
-    console::{self, Console},
+    console::{CommandError, Console},
     output::OutputError,
 };
 
@@ -57,13 +55,10 @@ pub enum StoreRoleFormat {
 }
 
 /// Runs a command.
-pub async fn run(args: &StoreArgs) -> ExitCode {
+pub fn store(args: &StoreArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let StoreCommand::Role(args) = &args.command;
-    console::run(async |console: &mut Console<'_>| {
-        write!(console.out, "{}", args.text()?)?;
-        Ok(true)
-    })
-    .await
+    write!(console.out, "{}", args.text()?)?;
+    Ok(true)
 }
 
 impl StoreRoleArgs {

@@ -1,10 +1,8 @@
 //! `fleetdex ui`: opens the web page in a browser, signed in by a link that works once.
 
-use std::process::ExitCode;
-
 use super::{
     api::{Api, ClientConfig},
-    console::{self, CommandError, Console},
+    console::{CommandError, Console},
 };
 
 /// Opens the web page of the server.
@@ -20,11 +18,7 @@ pub struct UiArgs {
 }
 
 /// Prints the link and opens it.
-pub async fn run(args: &UiArgs) -> ExitCode {
-    console::run(async |console: &mut Console<'_>| ui(args, console).await).await
-}
-
-async fn ui(args: &UiArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
+pub async fn ui(args: &UiArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let link = Api::new(&args.server).await?.page_link().await?;
     writeln!(console.out, "{link}")?;
     if !args.no_open

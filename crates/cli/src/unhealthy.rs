@@ -1,19 +1,13 @@
 //! `fleetdex unhealthy`: lists what does not work, of all kinds.
 
-use std::process::ExitCode;
-
-use fleetdex_core::{
-    model::FieldPath,
-    selector::{FieldRequirement, FieldSelector, FieldTest},
-};
 use fleetdex_query_api::parameter::FIELD_SELECTOR;
 
 use super::{
     api::{Api, ClientConfig},
     completion,
-    console::{self, CommandError, Console},
+    console::{CommandError, Console},
     output::{self, OutputArgs},
-    scope_args::ScopeArgs,
+    scope_args::{ScopeArgs, field_in},
     targets::targets,
 };
 
@@ -64,16 +58,18 @@ pub struct UnhealthyArgs {
 }
 
 /// Lists and prints.
-pub async fn run(args: &UnhealthyArgs) -> ExitCode {
-    console::run(async |console: &mut Console<'_>| unhealthy(args, console).await).await
-}
-
-async fn unhealthy(args: &UnhealthyArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
+pub async fn unhealthy(
+    args: &UnhealthyArgs,
+    console: &mut Console<'_>,
+) -> Result<bool, CommandError> {
     let health = words(args)?;
     let api = Api::new(&args.server).await?;
     let kinds = kinds(&api, &args.resources).await?;
     let mut parameters = vec![
-        (FIELD_SELECTOR, of_health(health)),
+        (
+            FIELD_SELECTOR,
+            field_in("health", health.into_iter().map(str::to_owned)),
+        ),
         ("kinds", kinds.join(",")),
         ("limit", args.limit.to_string()),
     ];
@@ -97,14 +93,6 @@ fn words(args: &UnhealthyArgs) -> Result<Vec<&'static str>, CommandError> {
         })
     };
     args.health.iter().map(word).collect()
-}
-
-fn of_health(words: Vec<&str>) -> String {
-    let requirement = FieldRequirement {
-        path: FieldPath::new("health"),
-        test: FieldTest::In(words.into_iter().map(str::to_owned).collect()),
-    };
-    FieldSelector::from_iter([requirement]).to_string()
 }
 
 /// The resources as the server names them.

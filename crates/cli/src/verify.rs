@@ -8,16 +8,14 @@ use std::{
 };
 
 use clap::ValueEnum;
-use fleetdex_core::{
-    model::causes,
-    terminal::{escaped, escaped_json},
-};
+use fleetdex_core::terminal::escaped_json;
 use fleetdex_query_api::report::{ComparisonCounts, ReportLine, Row, VerificationResult};
 use serde_json::json;
 
 use super::{
-    api::{Api, ClientConfig, ClientError},
+    api::{Api, ClientConfig},
     completion,
+    console::{CommandError, Console},
     output::columns::write_aligned,
 };
 
@@ -98,17 +96,6 @@ impl ReportResult {
     }
 }
 
-/// The report could not be fetched or printed.
-#[derive(Debug, thiserror::Error)]
-enum VerifyError {
-    /// The server cannot be reached, or refused.
-    #[error(transparent)]
-    Api(#[from] ClientError),
-    /// Standard output or standard error is closed.
-    #[error("cannot write the report")]
-    Write(#[from] io::Error),
-}
-
 /// Verifies, prints, and returns the exit code.
 pub async fn run(args: &VerifyArgs) -> ExitCode {
     let (mut out, mut err) = (io::stdout(), io::stderr());
@@ -126,24 +113,30 @@ async fn verify(args: &VerifyArgs, out: &mut dyn Write, err: &mut dyn Write) -> 
     };
     match print(&rows, args.output, out) {
         // The reader closed the pipe, as `head` does.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => print_error(&error.into(), err),
+        Err(source) if source.kind() != io::ErrorKind::BrokenPipe => {
+            print_error(&not_written(source), err);
+        }
         _ => {}
     }
     ReportResult::of(&rows).exit_code()
 }
 
-fn print_error(error: &VerifyError, err: &mut dyn Write) {
-    let text = match error {
-        // A refusal is printed as kubectl prints it.
-        VerifyError::Api(refused) if refused.is_refusal() => refused.to_string(),
-        other => format!("error: {}", causes(other)),
+fn not_written(source: io::Error) -> CommandError {
+    let what = "cannot write the report".to_owned();
+    CommandError::Write { what, source }
+}
+
+fn print_error(error: &CommandError, err: &mut dyn Write) {
+    let console = &mut Console {
+        out: &mut io::sink(),
+        err,
+        has_colours: false,
     };
-    // Nothing is left to do if standard error is closed as well.
-    let _result = writeln!(err, "{}", escaped(&text));
+    console.print_error(error);
 }
 
 /// Returns every row, sorted; prints progress meanwhile.
-async fn fetch(args: &VerifyArgs, err: &mut dyn Write) -> Result<Vec<Row>, VerifyError> {
+async fn fetch(args: &VerifyArgs, err: &mut dyn Write) -> Result<Vec<Row>, CommandError> {
     let api = Api::new(&args.server).await?;
     let mut rows = Vec::new();
     let mut written = Ok(());
@@ -155,12 +148,10 @@ async fn fetch(args: &VerifyArgs, err: &mut dyn Write) -> Result<Vec<Row>, Verif
         ReportLine::End { .. } => {}
     })
     .await?;
-    written?;
+    written.map_err(not_written)?;
     if rows.is_empty() {
-        writeln!(
-            err,
-            "nothing is watched: no ResourceRegistry selects a resource"
-        )?;
+        let note = "nothing is watched: no ResourceRegistry selects a resource";
+        writeln!(err, "{note}").map_err(not_written)?;
     }
     rows.sort_unstable();
     Ok(rows)
@@ -186,7 +177,7 @@ fn table(rows: &[Row]) -> Vec<Vec<String>> {
         .collect::<BTreeSet<_>>()
         .len()
         > 1;
-    let line = |[cluster, kind, namespace, store]: [String; 4], rest: [String; 6]| {
+    let line = |[cluster, kind, namespace, store]: [String; 4], rest: Vec<String>| {
         let mut cells = vec![cluster, kind];
         cells.extend(with_namespace.then_some(namespace));
         cells.extend(with_store.then_some(store));
@@ -203,7 +194,7 @@ fn table(rows: &[Row]) -> Vec<Vec<String>> {
     ];
     let mut lines = vec![line(
         ["CLUSTER", "KIND", "NAMESPACE", "STORE"].map(str::to_owned),
-        titles.map(str::to_owned),
+        titles.map(str::to_owned).to_vec(),
     )];
     for row in rows {
         let names = [
@@ -225,40 +216,25 @@ fn kind(row: &Row) -> String {
     }
 }
 
-fn outcome(outcome: &VerificationResult) -> [String; 6] {
-    let numbers = |counts: &ComparisonCounts, result: &str| {
-        let ComparisonCounts {
-            objects,
-            documents,
-            missing,
-            differing,
-            surplus,
-            ..
-        } = counts;
-        let [objects, documents, missing, differing, surplus] =
-            [objects, documents, missing, differing, surplus].map(ToString::to_string);
-        [
-            objects,
-            documents,
-            missing,
-            differing,
-            surplus,
-            result.to_owned(),
-        ]
+fn outcome(outcome: &VerificationResult) -> Vec<String> {
+    let cells = |counts: &ComparisonCounts, result: &str| {
+        let numbers = [
+            counts.objects,
+            counts.documents,
+            counts.missing,
+            counts.differing,
+            counts.surplus,
+        ];
+        let numbers = numbers.iter().map(u64::to_string);
+        numbers.chain([result.to_owned()]).collect()
     };
     match outcome {
-        VerificationResult::Clean(counts) => numbers(counts, "ok"),
-        VerificationResult::Drift(counts) => numbers(counts, "drift, being repaired"),
+        VerificationResult::Clean(counts) => cells(counts, "ok"),
+        VerificationResult::Drift(counts) => cells(counts, "drift, being repaired"),
         VerificationResult::NotVerified { reason } => {
-            let [first, second, third, fourth, fifth] = [UNKNOWN; 5].map(str::to_owned);
-            [
-                first,
-                second,
-                third,
-                fourth,
-                fifth,
-                format!("not verified: {reason}"),
-            ]
+            let mut unknown = vec![UNKNOWN.to_owned(); 5];
+            unknown.push(format!("not verified: {reason}"));
+            unknown
         }
     }
 }

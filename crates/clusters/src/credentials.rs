@@ -27,7 +27,6 @@ pub struct Credentials {
     pub(super) trust: ServerTrust,
     /// The name that the certificate must have, in place of the URL's host.
     pub(super) server_name: Option<String>,
-    /// Client certificate.
     pub(super) client_certificate: Option<ClientCertificate>,
     /// User and password, if there is no token.
     pub(super) password: Option<Password>,
@@ -35,7 +34,6 @@ pub struct Credentials {
     pub(super) impersonation: Impersonation,
     /// URL of the proxy to go through.
     pub(super) proxy_url: Option<String>,
-    /// Headers for the proxy.
     pub(super) proxy_header: BTreeMap<String, String>,
 }
 
@@ -65,7 +63,6 @@ pub struct ClientCertificate {
 pub struct Password {
     /// The user name.
     pub(super) user: String,
-    /// The password.
     pub(super) password: String,
 }
 

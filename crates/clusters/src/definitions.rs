@@ -18,7 +18,7 @@ use fleetdex_core::{
     model::{FieldPath, PrinterColumn, Resource},
     query::ResourceName,
 };
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 use kube::Client;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::{
@@ -247,10 +247,7 @@ async fn poll_once(
         }
         Err(error) => {
             tracing::debug!(%error, "cannot read the custom resource definitions of a member");
-            let is_final = matches!(
-                error.status(),
-                Some(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)
-            );
+            let is_final = error.is_forbidden_or_absent();
             publish(is_final.then(Definitions::default));
             if is_final {
                 INTERVAL

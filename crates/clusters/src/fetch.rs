@@ -227,14 +227,7 @@ pub async fn history(
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(ACCEPT_METADATA))]);
         samples.push(match request::get(client, path, headers, timeout).await {
             Ok(response) => HistorySample::parse(&response.body),
-            Err(error)
-                if matches!(
-                    error.status(),
-                    Some(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)
-                ) =>
-            {
-                None
-            }
+            Err(error) if error.is_forbidden_or_absent() => None,
             Err(error) => return Err(error),
         });
     }
@@ -280,14 +273,7 @@ async fn uid_of(
                 fault,
             })
         }
-        Err(error)
-            if matches!(
-                error.status(),
-                Some(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)
-            ) =>
-        {
-            Ok(None)
-        }
+        Err(error) if error.is_forbidden_or_absent() => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -21,6 +21,7 @@ pub mod cluster_status_writer;
 pub mod connect;
 mod connection;
 pub mod connection_state;
+pub mod connection_timing;
 pub mod credentials;
 mod credentials_watcher;
 pub mod definitions;
@@ -41,7 +42,8 @@ pub mod throttle;
 pub mod watch;
 
 pub use connection::Connection;
-pub use connection_state::{ConnectionPhase, ConnectionTiming};
+pub use connection_state::ConnectionPhase;
+pub use connection_timing::ConnectionTiming;
 pub use member::Member;
 pub use shared::MemberState;
 pub use supervisor::Clusters;

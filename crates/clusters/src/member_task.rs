@@ -22,9 +22,9 @@ use super::{
     advice,
     connection::Connection,
     connection_state::{
-        ConnectionEvent, ConnectionPhase, ConnectionState, ConnectionTiming, MemberFault,
-        NextAction,
+        ConnectionEvent, ConnectionPhase, ConnectionState, MemberFault, NextAction,
     },
+    connection_timing::ConnectionTiming,
     credentials::Credentials,
     credentials_watcher::CredentialsWatcher,
     definitions,
@@ -205,7 +205,6 @@ impl MemberTask {
         }
     }
 
-    /// Probes a connection until it is closed.
     async fn probe_until_closed(
         &mut self,
         member: &Member,

@@ -70,12 +70,28 @@ pub enum RequestError {
 }
 
 impl RequestError {
+    /// The error for a response to `path` that cannot be parsed.
+    pub fn unreadable(path: &str, error: &serde_json::Error) -> Self {
+        Self::Unreadable {
+            path: path.to_owned(),
+            fault: json_fault(error),
+        }
+    }
+
     /// The HTTP status of an error response.
     pub fn status(&self) -> Option<StatusCode> {
         match self {
             Self::Refused { status, .. } => Some(*status),
             _ => None,
         }
+    }
+
+    /// Whether what was requested may not be read, or does not exist.
+    pub fn is_forbidden_or_absent(&self) -> bool {
+        matches!(
+            self.status(),
+            Some(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)
+        )
     }
 
     /// The reason for a condition, in CamelCase.
@@ -107,16 +123,6 @@ pub struct GetResponse {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
-}
-
-impl RequestError {
-    /// The error for a response to `path` that cannot be parsed.
-    pub fn unreadable(path: &str, error: &serde_json::Error) -> Self {
-        Self::Unreadable {
-            path: path.to_owned(),
-            fault: json_fault(error),
-        }
-    }
 }
 
 /// Sends a GET request for `path`. Responses other than 2xx and 304 are errors; request and

@@ -52,16 +52,11 @@ pub struct SecretHosts {
 /// Hosts that the matching Secrets may be sent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretAllowance {
-    namespace: NamePattern,
-    name: NamePattern,
+    /// A namespace, or `*` for all.
+    namespace: String,
+    /// A name, or `*` for all.
+    name: String,
     hosts: Vec<HostPattern>,
-}
-
-/// Matches one namespace or name, or all.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum NamePattern {
-    Any,
-    Exactly(String),
 }
 
 /// Matches hosts, and optionally a port.
@@ -257,24 +252,8 @@ fn canonical(host: &str) -> String {
 
 impl SecretAllowance {
     fn matches(&self, SecretRef { namespace, name }: SecretRef<'_>) -> bool {
-        self.namespace.matches(namespace) && self.name.matches(name)
-    }
-}
-
-impl NamePattern {
-    fn new(text: &str) -> Self {
-        if text == "*" {
-            Self::Any
-        } else {
-            Self::Exactly(text.to_owned())
-        }
-    }
-
-    fn matches(&self, text: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Exactly(only) => only == text,
-        }
+        let matches = |pattern: &str, text| pattern == "*" || pattern == text;
+        matches(&self.namespace, namespace) && matches(&self.name, name)
     }
 }
 
@@ -295,8 +274,8 @@ impl FromStr for SecretAllowance {
             return Err(invalid());
         }
         Ok(Self {
-            namespace: NamePattern::new(namespace),
-            name: NamePattern::new(name),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
             hosts,
         })
     }

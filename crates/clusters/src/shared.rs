@@ -17,9 +17,8 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     connect::Connect,
     connection::Connection,
-    connection_state::{
-        ClockReading, ConnectionHealth, ConnectionPhase, ConnectionState, ConnectionTiming,
-    },
+    connection_state::{ClockReading, ConnectionHealth, ConnectionPhase, ConnectionState},
+    connection_timing::ConnectionTiming,
     definitions::Definitions,
     discovery::Discovery,
     events::{EventReasons, Publisher},

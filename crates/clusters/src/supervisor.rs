@@ -23,13 +23,14 @@ use tokio_util::sync::CancellationToken;
 use super::{
     connect::{Connect, ConnectError},
     connection::Connection,
-    connection_state::{ConnectionHealth, ConnectionTiming},
+    connection_state::ConnectionHealth,
+    connection_timing::ConnectionTiming,
     credentials::Credentials,
     events::{ClusterEvents, Publisher},
     fetch::OwnPod,
     member::{Member, MemberAccess},
     member_task::MemberTask,
-    shared::{MemberState, SupervisorState},
+    shared::{MemberEntry, MemberState, SupervisorState},
     source::{Loader, PluginCachePolicy},
 };
 
@@ -122,11 +123,7 @@ impl Clusters {
 
     /// The state of one member.
     pub fn state(&self, cluster: &ClusterName) -> Option<MemberState> {
-        self.shared
-            .entries
-            .lock()
-            .get(cluster)
-            .map(|entry| entry.state.clone())
+        self.entry(cluster, |entry| entry.state.clone())
     }
 
     /// All members, connected or not.
@@ -136,23 +133,17 @@ impl Clusters {
 
     /// The connection of a member, while it is connected.
     pub fn connection(&self, cluster: &ClusterName) -> Option<Connection> {
-        self.shared
-            .entries
-            .lock()
-            .get(cluster)?
-            .state
-            .connection
-            .clone()
+        self.entry(cluster, |entry| entry.state.connection.clone())?
     }
 
     /// The results of a member's connects and probes; the default for an unknown member.
     pub fn health(&self, cluster: &ClusterName) -> ConnectionHealth {
-        self.shared
-            .entries
-            .lock()
-            .get(cluster)
-            .map(|entry| entry.health)
+        self.entry(cluster, |entry| entry.health)
             .unwrap_or_default()
+    }
+
+    fn entry<T>(&self, cluster: &ClusterName, read: impl FnOnce(&MemberEntry) -> T) -> Option<T> {
+        self.shared.entries.lock().get(cluster).map(read)
     }
 
     /// Subscribes to each further connect and disconnect of a member, and to each of these

@@ -117,7 +117,8 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let reservation = (!is_probe(&request)).then(|| Reservation::take(&self.bucket));
+        let is_probe = matches!(request.uri().path(), "/readyz" | "/healthz");
+        let reservation = (!is_probe).then(|| Reservation::take(&self.bucket));
         let sent: Oneshot<S, Request<B>> = self.inner.clone().oneshot(request);
         Box::pin(async move {
             if let Some(reservation) = reservation {
@@ -126,10 +127,6 @@ where
             sent.await
         })
     }
-}
-
-fn is_probe<B>(request: &Request<B>) -> bool {
-    matches!(request.uri().path(), "/readyz" | "/healthz")
 }
 
 /// A token that was taken. If it is dropped before it is available, the token is returned for other

@@ -50,7 +50,7 @@ pub use index_name::{IndexName, IndexPrefix, InvalidPrefix, Partition, document_
 pub use interpretation::{
     DEPENDS_ON, HEALTH_MESSAGE, Interpret, Interpretation, interpreted_fields, is_interpreted_field,
 };
-pub use json::{Json, Text as JsonText};
+pub use json::{Json, Text as JsonText, write_text as write_json_text};
 pub use json_line::JsonLine;
 pub use json_scanner::{JsonScanner, ScanFault};
 pub use json_tree::{JsonTree, TreeMembers};
@@ -81,9 +81,4 @@ pub fn hex(bytes: &[u8]) -> String {
         .iter()
         .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
         .collect()
-}
-
-/// Appends a JSON string in quotes, escaped.
-pub fn write_json_text(out: &mut Vec<u8>, text: &str) {
-    json::write_text(out, text);
 }

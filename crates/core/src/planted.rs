@@ -2,9 +2,23 @@
 //! `make mutants` shows that the simulation finds each of them. A build without the feature has
 //! none of them.
 
-/// A planted bug.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bug {
+/// Defines the bugs and the list of all of them.
+macro_rules! bugs {
+    ($($(#[doc = $doc:literal])+ $bug:ident,)*) => {
+        /// A planted bug.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Bug {
+            $($(#[doc = $doc])+ $bug,)*
+        }
+
+        impl Bug {
+            /// All planted bugs.
+            pub const ALL: &[Self] = &[$(Self::$bug),*];
+        }
+    };
+}
+
+bugs! {
     /// An item that a busy store refused (429) counts as stored.
     DropThrottledItem,
     /// A write counts as stored when it is sent.
@@ -103,57 +117,6 @@ pub enum Bug {
     IgnoreMissingShards,
     /// Documents that were made by former rules stay as they are while their objects do not change.
     KeepDocumentsOfOtherRules,
-}
-
-impl Bug {
-    /// All planted bugs.
-    pub const ALL: &[Self] = &[
-        Self::DropThrottledItem,
-        Self::AcknowledgeBeforeResponse,
-        Self::PruneOnInterruptedList,
-        Self::IgnoreExpired,
-        Self::ForgetDelete,
-        Self::SkipLastPage,
-        Self::CompareVersionsAsText,
-        Self::LoseEventAtReconnect,
-        Self::RetryWithoutVersion,
-        Self::UnorderedDeletes,
-        Self::ShowHalfFilled,
-        Self::TrustOtherCheckpoints,
-        Self::IgnoreRestore,
-        Self::CheckpointBeforeAcknowledgement,
-        Self::KeepSweptCheckpoints,
-        Self::DropRefusedDocument,
-        Self::ForgetOldPlace,
-        Self::LeaveWithWritesUnderWay,
-        Self::PositionOfChangesOnly,
-        Self::ListBeforeRefresh,
-        Self::WatchFromFormerStore,
-        Self::TakeTokenOfAnother,
-        Self::TakeTokenForAnotherQuestion,
-        Self::ForgetPermissionOfFurtherPages,
-        Self::LeavePointInTimeOpen,
-        Self::EndListsOfOthers,
-        Self::TakeAllPlaces,
-        Self::LineBreakInBulk,
-        Self::BudgetNotGivenBack,
-        Self::LimitBeforeDecompression,
-        Self::TrustMemberCluster,
-        Self::EndlessLine,
-        Self::DisplaceEstablished,
-        Self::TrustReportedUid,
-        Self::IgnoreNames,
-        Self::DeleteNamesakesLast,
-        Self::AnswerOverNewer,
-        Self::ForgetFullQueue,
-        Self::ForgetLostAnswers,
-        Self::ForgetLateWrites,
-        Self::MoveWithoutList,
-        Self::ShowTheNeighbour,
-        Self::DropTheNeighbour,
-        Self::IgnoreMissingShards,
-        Self::KeepDocumentsOfOtherRules,
-    ];
 }
 
 #[cfg(not(feature = "planted-bugs"))]

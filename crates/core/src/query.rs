@@ -1,14 +1,10 @@
 //! Queries: one value for what a client asks, which every store can answer.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    fuel::Fuel,
     model::{
         ClusterName, FieldPath, FieldType, Interpretation, Json, MAX_FIELD_VALUE_BYTES, Namespace,
-        index_fields,
     },
     selector::{FieldSelector, InvalidRequirement, LabelSelector, LabelTest},
 };
@@ -22,7 +18,6 @@ mod permitted;
 pub mod ranked;
 mod requester;
 mod resource_name;
-mod searchable;
 mod selectable;
 mod terms;
 pub mod values;
@@ -38,7 +33,6 @@ pub use permitted::{Grant, InCluster, Permitted};
 pub use ranked::{CountsByFacet, Facet, RankPosition, RankedHit, RankedPage, RankedQuery};
 pub use requester::Requester;
 pub use resource_name::ResourceName;
-pub use searchable::Searchable;
 pub use selectable::{Selectable, SortField, UnsupportedField};
 pub use terms::{field_term, label_number_term, label_term};
 pub use values::{ValueCounts, ValueField, ValuePrefix, ValuesQuery};
@@ -153,124 +147,43 @@ impl Query {
         }
     }
 
-    /// Whether an object matches. This is the reference that every store must agree with. A field
-    /// that is not selectable reads empty.
-    pub fn matches(&self, object: &impl Searchable) -> bool {
-        *object.resource() == self.resource
-            && allows(&self.clusters, |cluster| {
-                cluster.as_str() == object.cluster()
-            })
-            && allows(&self.namespaces, |namespace| {
-                namespace.as_str() == object.namespace()
-            })
-            && allows(&self.names, |name| name == object.name())
-            && self.permitted.allows(object.cluster(), object.namespace())
-            && self
-                .since
-                .is_none_or(|since| object.created().is_some_and(|created| created >= since))
-            && self
-                .before
-                .is_none_or(|before| object.created().is_some_and(|created| created < before))
-            && self
-                .owners
-                .as_ref()
-                .is_none_or(|owners| owners.matches(object.cluster(), object.owners()))
-            && self.labels.matches(|key| object.label(key))
-            && self.fields.matches(|label| self.reads(object, label))
-            && self.score(object).is_some()
-    }
-
-    /// How well an object matches the words: 1 to 3 for each of them. `None` if it does not match
-    /// them.
-    pub fn score(&self, object: &impl Searchable) -> Option<u32> {
-        let unbounded = Fuel::unbounded();
-        self.words.score(&object.texts(), &unbounded).ok().flatten()
-    }
-
     /// Approximate bytes of its lists and selectors, which a client can make large.
     pub fn bytes(&self) -> usize {
-        let of = |text: &str| text.len() + VALUE_BYTES;
-        let clusters = self
-            .clusters
-            .iter()
-            .map(|name| of(name.as_str()))
-            .sum::<usize>();
-        let namespaces = self
-            .namespaces
-            .iter()
-            .map(|name| of(name.as_str()))
-            .sum::<usize>();
-        let names = self.names.iter().map(|name| of(name)).sum::<usize>();
-        let labels = self.labels.requirements().map(|requirement| {
-            let values = match requirement.test() {
-                LabelTest::In(values) | LabelTest::NotIn(values) => {
-                    values.iter().map(|value| of(value)).sum()
+        let mut bytes = self.words.bytes();
+        let mut add = |text: &str| bytes += text.len() + VALUE_BYTES;
+        self.clusters.iter().for_each(|name| add(name.as_str()));
+        self.namespaces.iter().for_each(|name| add(name.as_str()));
+        self.names.iter().for_each(|name| add(name));
+        for requirement in self.labels.requirements() {
+            add(requirement.key());
+            if let LabelTest::In(values) | LabelTest::NotIn(values) = requirement.test() {
+                for value in values {
+                    add(value);
                 }
-                _ => 0,
-            };
-            of(requirement.key()) + values
-        });
-        let fields = self.fields.requirements().map(|requirement| {
-            of(requirement.path.as_str())
-                + requirement
-                    .test
-                    .values()
-                    .iter()
-                    .map(|value| of(value))
-                    .sum::<usize>()
-        });
-        let owners = self
-            .owners
-            .iter()
-            .flat_map(Owners::by_cluster)
-            .flat_map(|(_, uids)| uids)
-            .map(|uid| of(uid))
-            .sum::<usize>();
-        let permitted = match &self.permitted {
-            Permitted::Everything => 0,
-            Permitted::Only(grants) => grants
-                .iter()
-                .map(|grant| {
-                    let clusters = grant
-                        .clusters
-                        .iter()
-                        .flatten()
-                        .map(|name| of(name.as_str()))
-                        .sum::<usize>();
-                    clusters
-                        + grant
-                            .namespaces
-                            .iter()
-                            .flatten()
-                            .map(|name| of(name.as_str()))
-                            .sum::<usize>()
-                })
-                .sum(),
-        };
-        clusters
-            + namespaces
-            + names
-            + labels.sum::<usize>()
-            + fields.sum::<usize>()
-            + owners
-            + permitted
-            + self.words.bytes()
-    }
-
-    fn reads<'a>(&self, object: &'a impl Searchable, label: &str) -> Option<Cow<'a, str>> {
-        let path = self.selectable.stored_path(label).ok()??;
-        match path.as_str() {
-            index_fields::NAME => Some(object.name().into()),
-            index_fields::NAMESPACE => Some(object.namespace().into()),
-            path => object
-                .field(path)
-                .or_else(|| Some(self.selectable.absent(path).into())),
+            }
         }
+        for requirement in self.fields.requirements() {
+            add(requirement.path.as_str());
+            requirement
+                .test
+                .values()
+                .iter()
+                .for_each(|value| add(value));
+        }
+        for (_, uids) in self.owners.iter().flat_map(Owners::by_cluster) {
+            for uid in uids {
+                add(uid);
+            }
+        }
+        if let Permitted::Only(grants) = &self.permitted {
+            for grant in grants {
+                let (clusters, namespaces) = (grant.clusters.iter(), grant.namespaces.iter());
+                clusters.flatten().for_each(|name| add(name.as_str()));
+                namespaces.flatten().for_each(|name| add(name.as_str()));
+            }
+        }
+        bytes
     }
-}
-
-fn allows<T>(allowed: &[T], matches: impl Fn(&T) -> bool) -> bool {
-    allowed.is_empty() || allowed.iter().any(matches)
 }
 
 /// One key of the order.

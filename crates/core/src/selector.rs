@@ -21,11 +21,6 @@ fn write_joined(
     out: &mut fmt::Formatter<'_>,
     requirements: &BTreeSet<impl fmt::Display>,
 ) -> fmt::Result {
-    for (index, requirement) in requirements.iter().enumerate() {
-        if index > 0 {
-            out.write_str(",")?;
-        }
-        requirement.fmt(out)?;
-    }
-    Ok(())
+    let texts: Vec<String> = requirements.iter().map(ToString::to_string).collect();
+    out.write_str(&texts.join(","))
 }

@@ -7,39 +7,23 @@ use serde_json::Value;
 
 use crate::request::DependentObject;
 
-/// Why no object can be found by a reference.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DependencyFault {
-    /// The member of the reference; empty if it is the whole.
-    pub member: &'static str,
-    /// What is wrong with it.
-    pub problem: String,
-}
-
 /// The first fault of a reference: it needs a version, a kind, and a name or a label selector that
-/// works.
-pub fn fault(dependency: &DependentObject) -> Option<DependencyFault> {
+/// works. The fault is a member, empty if it is the whole, and what is wrong with it.
+pub fn fault(dependency: &DependentObject) -> Option<(&'static str, String)> {
     let needed = [
         ("apiVersion", &dependency.api_version),
         ("kind", &dependency.kind),
     ];
     if let Some((member, _)) = needed.into_iter().find(|(_, text)| text.is_empty()) {
-        return Some(of(member, "is absent or empty"));
+        return Some((member, "is absent or empty".to_owned()));
     }
     match &dependency.label_selector {
-        None if dependency.name.is_empty() => Some(of(
-            "",
-            "has neither a name nor a labelSelector: it needs one of them",
-        )),
+        None if dependency.name.is_empty() => {
+            let problem = "has neither a name nor a labelSelector: it needs one of them";
+            Some(("", problem.to_owned()))
+        }
         None => None,
-        Some(selector) => selector_problem(selector).map(|problem| of("labelSelector", problem)),
-    }
-}
-
-fn of(member: &'static str, problem: impl Into<String>) -> DependencyFault {
-    DependencyFault {
-        member,
-        problem: problem.into(),
+        Some(selector) => Some(("labelSelector", selector_problem(selector)?)),
     }
 }
 

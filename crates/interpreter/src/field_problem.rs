@@ -1,11 +1,10 @@
 //! What is wrong with a member of a configuration.
 
-use std::fmt;
-
 use fleetdex_core::model::quoted;
 
 /// A member of a configuration that cannot work, and what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
 pub struct FieldProblem {
     /// Where it is, such as `webhooks[0].clientConfig.url`.
     pub path: String,
@@ -20,12 +19,6 @@ impl FieldProblem {
             path: path.into(),
             message: message.into(),
         }
-    }
-}
-
-impl fmt::Display for FieldProblem {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}: {}", self.path, self.message)
     }
 }
 

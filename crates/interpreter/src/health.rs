@@ -51,7 +51,10 @@ pub fn from_boolean(object: &Value, healthy: bool) -> Assessment {
         return Assessment::plain(Health::Healthy);
     }
     let object = &JsonTree::from(object);
-    let health = if has_unobserved_generation(object) {
+    // An object that lacks one of the two numbers has no such delay.
+    let observed = observed_generation(object);
+    let is_behind = observed.is_some() && observed < integer(object, &["metadata", "generation"]);
+    let health = if is_behind {
         Health::Progressing
     } else {
         Health::Degraded
@@ -69,16 +72,6 @@ pub fn from_boolean(object: &Value, healthy: bool) -> Assessment {
 }
 
 const UNHEALTHY: &str = "Unhealthy";
-
-/// Whether the controller has yet to observe the newest generation. An object that lacks one of the
-/// two numbers has no such delay.
-fn has_unobserved_generation(object: Tree<'_>) -> bool {
-    let generation = integer(object, &["metadata", "generation"]);
-    let observed = observed_generation(object);
-    generation
-        .zip(observed)
-        .is_some_and(|(generation, observed)| generation > observed)
-}
 
 #[cfg(test)]
 mod tests;

@@ -35,6 +35,8 @@ pub mod rules;
 #[cfg(feature = "scripts")]
 pub mod script;
 pub mod summary;
+#[cfg(test)]
+mod test_rows;
 pub mod value;
 mod walk;
 pub mod webhook;

@@ -23,7 +23,7 @@ mod retain;
 #[cfg(test)]
 mod tests;
 
-pub use kind::NativeKind;
+use kind::NativeKind;
 
 /// Runs the built-in rule of an operation; `None` if the object's kind has none.
 ///

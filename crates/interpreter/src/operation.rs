@@ -42,42 +42,35 @@ impl Operation {
 
     /// The name in `ResourceInterpreterWebhookConfiguration`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::InterpretReplica => "InterpretReplica",
-            Self::InterpretComponent => "InterpretComponent",
-            Self::ReviseReplica => "ReviseReplica",
-            Self::Retain => "Retain",
-            Self::AggregateStatus => "AggregateStatus",
-            Self::InterpretStatus => "InterpretStatus",
-            Self::InterpretHealth => "InterpretHealth",
-            Self::InterpretDependency => "InterpretDependency",
-            Self::Prune => "Prune",
-        }
+        self.names().0
     }
 
     /// The name in `ResourceExploringWebhookConfiguration`; `None` for an operation that is younger
     /// than the proposal.
     pub fn proposal_name(self) -> Option<&'static str> {
-        Some(match self {
-            Self::InterpretReplica => "ExploreReplica",
-            Self::InterpretComponent => return None,
-            Self::ReviseReplica => "ExploreReplicaRevising",
-            Self::Retain => "ExploreRetaining",
-            Self::AggregateStatus => "ExploreStatusAggregating",
-            Self::InterpretStatus => "ExploreStatus",
-            Self::InterpretHealth => "ExploreHealthy",
-            Self::InterpretDependency => "ExploreDependencies",
-            Self::Prune => "ExplorePacking",
-        })
+        self.names().1
+    }
+
+    fn names(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::InterpretReplica => ("InterpretReplica", Some("ExploreReplica")),
+            Self::InterpretComponent => ("InterpretComponent", None),
+            Self::ReviseReplica => ("ReviseReplica", Some("ExploreReplicaRevising")),
+            Self::Retain => ("Retain", Some("ExploreRetaining")),
+            Self::AggregateStatus => ("AggregateStatus", Some("ExploreStatusAggregating")),
+            Self::InterpretStatus => ("InterpretStatus", Some("ExploreStatus")),
+            Self::InterpretHealth => ("InterpretHealth", Some("ExploreHealthy")),
+            Self::InterpretDependency => ("InterpretDependency", Some("ExploreDependencies")),
+            Self::Prune => ("Prune", Some("ExplorePacking")),
+        }
     }
 
     /// The operation of a name in either dialect and any case.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|operation| {
-            operation.name().eq_ignore_ascii_case(name)
-                || operation
-                    .proposal_name()
-                    .is_some_and(|proposed| proposed.eq_ignore_ascii_case(name))
+            let (released, proposed) = operation.names();
+            let mut names = [Some(released), proposed].into_iter().flatten();
+            names.any(|known| known.eq_ignore_ascii_case(name))
         })
     }
 }

@@ -3,6 +3,10 @@
 //! Guarantee: a bounded number of templates, found by looking at a bounded number of values, in the
 //! order of the document.
 
+use std::sync::LazyLock;
+
+use ahash::AHashSet;
+
 use crate::{
     value::{Tree, at, group, list, text},
     walk::{self, Descend},
@@ -34,33 +38,15 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
 ];
 
 /// The groups of Kubernetes itself. All others are those of custom kinds.
-const KUBERNETES_GROUPS: &[&str] = &[
-    "",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "apiregistration.k8s.io",
-    "apps",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "autoscaling",
-    "batch",
-    "certificates.k8s.io",
-    "coordination.k8s.io",
-    "discovery.k8s.io",
-    "events.k8s.io",
-    "extensions",
-    "flowcontrol.apiserver.k8s.io",
-    "internal.apiserver.k8s.io",
-    "metrics.k8s.io",
-    "networking.k8s.io",
-    "node.k8s.io",
-    "policy",
-    "rbac.authorization.k8s.io",
-    "resource.k8s.io",
-    "scheduling.k8s.io",
-    "storage.k8s.io",
-    "storagemigration.k8s.io",
-];
+static KUBERNETES_GROUPS: LazyLock<AHashSet<&str>> = LazyLock::new(|| {
+    let groups = "admissionregistration.k8s.io apiextensions.k8s.io apiregistration.k8s.io apps \
+         authentication.k8s.io authorization.k8s.io autoscaling batch certificates.k8s.io \
+         coordination.k8s.io discovery.k8s.io events.k8s.io extensions \
+         flowcontrol.apiserver.k8s.io internal.apiserver.k8s.io metrics.k8s.io networking.k8s.io \
+         node.k8s.io policy rbac.authorization.k8s.io resource.k8s.io scheduling.k8s.io \
+         storage.k8s.io storagemigration.k8s.io";
+    groups.split_ascii_whitespace().chain([""]).collect()
+});
 
 /// The members of a pod's spec that have containers.
 pub const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
@@ -104,7 +90,7 @@ pub fn known_path(group: &str, kind: &str) -> Option<&'static [&'static str]> {
 
 /// Whether an object's kind is none of Kubernetes itself.
 pub fn is_custom(object: Tree<'_>) -> bool {
-    !KUBERNETES_GROUPS.contains(&group(object))
+    !KUBERNETES_GROUPS.contains(group(object))
 }
 
 fn spec_of(template: Tree<'_>) -> Option<Tree<'_>> {

@@ -9,95 +9,51 @@ use fleetdex_core::model::{Gvk, MemberMask};
 use crate::{native::dependencies, pod_template, relations};
 
 /// What the rules for every kind read: deletion, names, generations and pauses.
-const OF_EVERY_KIND: &[&str] = &[
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.generation",
-    "metadata.deletionTimestamp",
-    "metadata.finalizers",
-    "status.observedGeneration",
-];
+const OF_EVERY_KIND: &str = "metadata.name metadata.namespace metadata.generation \
+     metadata.deletionTimestamp metadata.finalizers status.observedGeneration";
 /// What the generic rule of health reads besides.
-const OF_GENERIC_HEALTH: &[&str] = &["metadata.annotations", "spec", "status"];
+const OF_GENERIC_HEALTH: &str = "metadata.annotations spec status";
 /// What is read of a container.
-const OF_CONTAINER: &[&str] = &[
-    "image",
-    "env.valueFrom.configMapKeyRef.name",
-    "env.valueFrom.secretKeyRef.name",
-    "envFrom",
-    "resources.requests.cpu",
-    "resources.requests.memory",
-    "resources.limits.cpu",
-    "resources.limits.memory",
-];
+const OF_CONTAINER: &str = "image env.valueFrom.configMapKeyRef.name \
+     env.valueFrom.secretKeyRef.name envFrom resources.requests.cpu resources.requests.memory \
+     resources.limits.cpu resources.limits.memory";
 /// What is read of the spec of a pod besides its containers.
-const OF_POD_SPEC: &[&str] = &[
-    "imagePullSecrets",
-    "overhead.cpu",
-    "overhead.memory",
-    "serviceAccountName",
-    "volumes.configMap.name",
-    "volumes.ephemeral",
-    "volumes.image.reference",
-    "volumes.name",
-    "volumes.persistentVolumeClaim.claimName",
-    "volumes.projected.sources.configMap.name",
-    "volumes.projected.sources.secret.name",
-];
+const OF_POD_SPEC: &str = "imagePullSecrets overhead.cpu overhead.memory serviceAccountName \
+     volumes.configMap.name volumes.ephemeral volumes.image.reference volumes.name \
+     volumes.persistentVolumeClaim.claimName volumes.projected.sources.configMap.name \
+     volumes.projected.sources.secret.name";
 /// What the health of a pod reads.
-const OF_POD_HEALTH: &[&str] = &[
-    "metadata.ownerReferences.apiVersion",
-    "metadata.ownerReferences.kind",
-    "status.phase",
-    "status.reason",
-    "status.message",
-    "status.conditions.type",
-    "status.conditions.status",
-    "status.conditions.reason",
-    "status.conditions.message",
-];
+const OF_POD_HEALTH: &str = "metadata.ownerReferences.apiVersion metadata.ownerReferences.kind \
+     status.phase status.reason status.message status.conditions.type status.conditions.status \
+     status.conditions.reason status.conditions.message";
 /// What the health of a pod reads of the status of a container.
-const OF_CONTAINER_STATUS: &[&str] = &[
-    "name",
-    "restartCount",
-    "state.waiting",
-    "state.terminated",
-    "lastState.terminated",
-];
+const OF_CONTAINER_STATUS: &str =
+    "name restartCount state.waiting state.terminated lastState.terminated";
 /// What health and replicas read of objects that manage pods.
-const OF_WORKLOAD: &[&str] = &[
-    "spec.completions",
-    "spec.minReadySeconds",
-    "spec.parallelism",
-    "spec.paused",
-    "spec.replicas",
-    "spec.suspend",
-    "spec.updateStrategy",
-    "spec.volumeClaimTemplates.metadata.name",
-    "status",
-];
+const OF_WORKLOAD: &str = "spec.completions spec.minReadySeconds spec.parallelism spec.paused \
+     spec.replicas spec.suspend spec.updateStrategy spec.volumeClaimTemplates.metadata.name status";
 
 /// The members of a kind's objects that the built-in rules read.
 pub fn of_kind(gvk: &Gvk) -> MemberMask {
-    let health: &[&[&str]] = match (&*gvk.group, &*gvk.kind) {
-        ("", "Pod") => &[OF_EVERY_KIND, OF_POD_HEALTH],
+    let health = match (&*gvk.group, &*gvk.kind) {
+        ("", "Pod") => OF_POD_HEALTH,
         ("apps" | "extensions", "Deployment" | "ReplicaSet" | "DaemonSet")
         | ("apps", "StatefulSet")
         | ("batch", "Job" | "CronJob")
-        | ("", "ReplicationController") => &[OF_EVERY_KIND, OF_WORKLOAD],
+        | ("", "ReplicationController") => OF_WORKLOAD,
         ("", "ConfigMap" | "Event" | "Secret")
         | ("coordination.k8s.io", "Lease")
         | ("discovery.k8s.io", "EndpointSlice")
-        | ("events.k8s.io", "Event") => &[OF_EVERY_KIND, OF_GENERIC_HEALTH],
+        | ("events.k8s.io", "Event") => OF_GENERIC_HEALTH,
         _ => return MemberMask::everything().clone(),
     };
     let mut mask = MemberMask::default();
-    for path in health.iter().copied().flatten() {
+    for path in paths(OF_EVERY_KIND).chain(paths(health)) {
         mask.add(path.split('.'));
     }
     if &*gvk.kind == "Pod" {
         for statuses in ["containerStatuses", "initContainerStatuses"] {
-            for path in OF_CONTAINER_STATUS {
+            for path in paths(OF_CONTAINER_STATUS) {
                 mask.add(["status", statuses].into_iter().chain(path.split('.')));
             }
         }
@@ -111,15 +67,19 @@ pub fn of_kind(gvk: &Gvk) -> MemberMask {
     mask
 }
 
+fn paths(list: &'static str) -> impl Iterator<Item = &'static str> {
+    list.split_ascii_whitespace()
+}
+
 /// Adds what is read of the spec of a pod, which is in what a path leads to.
 fn add_pod_spec(mask: &mut MemberMask, template: &[&str]) {
     let spec = || template.iter().copied().chain(["spec"]);
     for path in pod_template::CONTAINERS {
-        for below in OF_CONTAINER {
+        for below in paths(OF_CONTAINER) {
             mask.add(spec().chain([path]).chain(below.split('.')));
         }
     }
-    for path in OF_POD_SPEC.iter().copied().chain(relations::pod_paths()) {
+    for path in paths(OF_POD_SPEC).chain(relations::pod_paths()) {
         mask.add(
             spec()
                 .chain(path.split('.'))

@@ -191,7 +191,7 @@ pub struct NodeClaim {
 }
 
 /// One of several pod templates of an object.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Component {
     /// Its name, unique in the object.
@@ -206,7 +206,7 @@ pub struct Component {
 
 /// An object that another one needs, as `DependentObjectReference` of `config.karmada.io`. It has a
 /// name or a label selector.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DependentObject {
     /// Group and version.
@@ -250,7 +250,8 @@ pub struct AggregatedStatusItem {
 #[error("{0}")]
 pub struct InterpretError(pub String);
 
-fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+/// Reads null as an absent member.
+pub(crate) fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: Default + Deserialize<'de>,

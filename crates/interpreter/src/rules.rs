@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::{
     InterpretError, Operation, Request, Response,
     customization::CustomizationSet,
-    health::{self, KnownStatus, deletion, generic},
+    health::{self, Assessment, Health, KnownStatus, deletion, generic},
     image,
     levels::{AnsweringLevel, LevelAnswer, Levels},
     native, reads,
@@ -493,16 +493,8 @@ fn answer(
 fn built_in(object: &JsonTree<'_>, status: KnownStatus) -> Interpretation {
     let summary = summarize(object, status);
     Interpretation {
-        health: summary.health.as_str(),
-        health_reason: summary.reason,
-        health_message: summary.message,
-        desired_replicas: summary.replicas_desired,
-        ready_replicas: summary.replicas_ready,
-        cpu: summary.cpu_cores,
-        memory: summary.memory_bytes,
         images: image_terms(summary.images),
-        dependencies: summary.dependencies,
-        interpreted_by: Vec::new(),
+        ..summary
     }
 }
 
@@ -551,11 +543,7 @@ fn apply_failure(
 
 fn apply_response(found: &mut Interpretation, response: Response) {
     match response {
-        Response::Health { assessment, .. } => {
-            found.health = assessment.health.as_str();
-            found.health_reason = assessment.reason;
-            found.health_message = assessment.message;
-        }
+        Response::Health { assessment, .. } => set_health(found, assessment),
         Response::Replica {
             replicas,
             requirements,
@@ -572,8 +560,10 @@ fn apply_response(found: &mut Interpretation, response: Response) {
 }
 
 fn unknown(found: &mut Interpretation, reason: &str, message: &str) {
-    let assessment =
-        crate::health::Assessment::new(crate::health::Health::Unknown, reason, message);
+    set_health(found, Assessment::new(Health::Unknown, reason, message));
+}
+
+fn set_health(found: &mut Interpretation, assessment: Assessment) {
     found.health = assessment.health.as_str();
     found.health_reason = assessment.reason;
     found.health_message = assessment.message;

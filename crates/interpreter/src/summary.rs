@@ -2,9 +2,10 @@
 //! dependencies, by the built-in rules.
 
 use ahash::AHashSet;
+use fleetdex_core::model::Interpretation;
 
 use crate::{
-    health::{self, Assessment, Health, KnownStatus},
+    health::{self, KnownStatus},
     image::MAX_IMAGE_BYTES,
     native::requirements::requests_of_pod_spec,
     pod_template, relations,
@@ -18,51 +19,26 @@ pub const MAX_IMAGES: usize = 256;
 /// How many bytes the images of one object have together at most.
 pub const MAX_IMAGE_LIST_BYTES: usize = 32 * 1024;
 
-/// What an index stores of an object.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BuiltInSummary {
-    /// Whether the object works.
-    pub health: Health,
-    /// A word for the cause; empty if there is none.
-    pub reason: String,
-    /// A sentence about it; empty if there is none.
-    pub message: String,
-    /// How many replicas it declares; `None` if its kind has none.
-    pub replicas_desired: Option<i64>,
-    /// How many of them are ready; `None` if the object does not say.
-    pub replicas_ready: Option<i64>,
-    /// The cores that its replicas request together; `None` if it has no pod template or no
-    /// replicas.
-    pub cpu_cores: Option<f64>,
-    /// The bytes that its replicas request together.
-    pub memory_bytes: Option<i64>,
-    /// The images of its pod templates as they stand there, each once, in the order of the object.
-    pub images: Vec<String>,
-    /// The terms of the objects that it refers to:
-    /// [`ObjectReference::term`](relations::ObjectReference::term).
-    pub dependencies: Vec<String>,
-}
-
-/// The summary of an object.
-pub fn summarize(object: Tree<'_>, status: KnownStatus) -> BuiltInSummary {
-    let Assessment {
-        health,
-        reason,
-        message,
-    } = health::assess(object, status);
+/// What an index stores of an object. Replicas are `None` if its kind has none, or if the object
+/// does not say; resources are, if it has no pod template or no replicas. The images are those of
+/// its pod templates as they stand there, each once, in the order of the object; the dependencies
+/// are [terms](relations::ObjectReference::term).
+pub fn summarize(object: Tree<'_>, status: KnownStatus) -> Interpretation {
+    let assessment = health::assess(object, status);
     let pods = pod_template::pod_specs(object);
-    let replicas = replicas::of(object);
-    let resources = resources(&pods, replicas.desired);
-    BuiltInSummary {
-        health,
-        reason,
-        message,
-        replicas_desired: replicas.desired,
-        replicas_ready: replicas.ready,
-        cpu_cores: resources.map(|(cores, _)| cores),
-        memory_bytes: resources.map(|(_, bytes)| bytes),
+    let (desired_replicas, ready_replicas) = replicas::of(object);
+    let resources = resources(&pods, desired_replicas);
+    Interpretation {
+        health: assessment.health.as_str(),
+        health_reason: assessment.reason,
+        health_message: assessment.message,
+        desired_replicas,
+        ready_replicas,
+        cpu: resources.map(|(cores, _)| cores),
+        memory: resources.map(|(_, bytes)| bytes),
         images: images(&pods),
         dependencies: relations::terms(object, &pods),
+        interpreted_by: Vec::new(),
     }
 }
 

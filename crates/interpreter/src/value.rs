@@ -95,6 +95,14 @@ pub fn text<'v, V: JsonView>(value: &'v V, path: &[&str]) -> &'v str {
     at(value, path).as_text().unwrap_or_default()
 }
 
+/// The text at a path; the other one if there is none.
+pub fn text_or<'v, V: JsonView>(value: &'v V, path: &[&str], other: &'v str) -> &'v str {
+    match text(value, path) {
+        "" => other,
+        found => found,
+    }
+}
+
 /// The integer at a path. A number with a fraction of zero counts as one.
 pub fn integer<V: JsonView>(value: &V, path: &[&str]) -> Option<i64> {
     as_integer(at(value, path))

@@ -24,37 +24,26 @@ type Visitor<'v, 'f> = dyn FnMut(Tree<'v>) -> Descend + 'f;
 
 /// Calls a function for each map at and below a value, parents first, in the order of the document.
 pub(crate) fn maps<'v>(root: Tree<'v>, visit: &mut Visitor<'v, '_>) {
-    let mut walk = MapWalk {
-        left: MAX_VISITED,
-        visit,
-    };
-    walk.value(root, 0);
+    below(root, 0, &mut { MAX_VISITED }, visit);
 }
 
-struct MapWalk<'v, 'f> {
-    left: usize,
-    visit: &'f mut Visitor<'v, 'f>,
-}
-
-impl<'v> MapWalk<'v, '_> {
-    fn value(&mut self, value: Tree<'v>, depth: usize) {
-        if self.left == 0 || depth > MAX_DEPTH {
-            return;
-        }
-        self.left -= 1;
-        match value {
-            JsonTree::Object(members) if (self.visit)(value) == Descend::Yes => {
-                for (_, member) in members.iter() {
-                    self.value(member, depth + 1);
-                }
+fn below<'v>(value: Tree<'v>, depth: usize, left: &mut usize, visit: &mut Visitor<'v, '_>) {
+    if *left == 0 || depth > MAX_DEPTH {
+        return;
+    }
+    *left -= 1;
+    match value {
+        JsonTree::Object(members) if visit(value) == Descend::Yes => {
+            for (_, member) in members.iter() {
+                below(member, depth + 1, left, visit);
             }
-            JsonTree::Array(items) => {
-                for item in items.iter().take(self.left) {
-                    self.value(item, depth + 1);
-                }
-            }
-            _ => {}
         }
+        JsonTree::Array(items) => {
+            for item in items.iter().take(*left) {
+                below(item, depth + 1, left, visit);
+            }
+        }
+        _ => {}
     }
 }
 

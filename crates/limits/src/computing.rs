@@ -74,7 +74,6 @@ impl Default for ComputingTurns {
 }
 
 impl UserComputing {
-    /// The user.
     pub(crate) fn user(&self) -> Arc<str> {
         Arc::clone(&self.user)
     }

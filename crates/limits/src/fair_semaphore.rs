@@ -5,13 +5,14 @@ pub mod queue;
 
 use std::{collections::HashMap, fmt, hash::Hash, sync::Arc, time::Duration};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tokio::{sync::oneshot, time::timeout};
 
 use self::queue::{Arrival, FairQueue, RequestNumber};
 
 /// A number of permits. Clones share them.
+#[derive(Clone)]
 pub struct FairSemaphore<F: Hash + Eq + Clone>(Arc<PermitPool<F>>);
 
 struct PermitPool<F> {
@@ -43,6 +44,13 @@ impl<F: Hash + Eq + Clone> FairSemaphore<F> {
         Self(Arc::new(PermitPool { queue, rejected }))
     }
 
+    fn permit(&self, flow: F) -> FairPermit<F> {
+        FairPermit {
+            semaphore: self.clone(),
+            flow,
+        }
+    }
+
     /// A permit for a request of a flow. Waits its turn; `None` when the queue of the flow is full,
     /// or after `max_wait`, at once if that is zero.
     pub async fn acquire(&self, flow: F, max_wait: Duration) -> Option<FairPermit<F>> {
@@ -52,7 +60,7 @@ impl<F: Hash + Eq + Clone> FairSemaphore<F> {
         }
         let (sender, receiver) = oneshot::channel();
         let arrival = {
-            let mut state = self.lock();
+            let mut state = self.0.queue.lock();
             let arrival = state.queue.arrive(&flow);
             if let Arrival::Queued(number) | Arrival::QueuedInsteadOf { number, .. } = arrival {
                 state.waiting.insert(number, sender);
@@ -63,10 +71,7 @@ impl<F: Hash + Eq + Clone> FairSemaphore<F> {
             arrival
         };
         let permit = match arrival {
-            Arrival::Admitted => Some(FairPermit {
-                semaphore: self.clone(),
-                flow,
-            }),
+            Arrival::Admitted => Some(self.permit(flow)),
             Arrival::Refused => None,
             Arrival::Queued(number) | Arrival::QueuedInsteadOf { number, .. } => {
                 let mut queued = QueuedRequest {
@@ -76,10 +81,7 @@ impl<F: Hash + Eq + Clone> FairSemaphore<F> {
                     permit: receiver,
                 };
                 match timeout(max_wait, &mut queued.permit).await {
-                    Ok(Ok(())) => queued.flow.take().map(|flow| FairPermit {
-                        semaphore: self.clone(),
-                        flow,
-                    }),
+                    Ok(Ok(())) => queued.flow.take().map(|flow| self.permit(flow)),
                     Ok(Err(_)) | Err(_) => None,
                 }
             }
@@ -92,14 +94,11 @@ impl<F: Hash + Eq + Clone> FairSemaphore<F> {
 
     /// A permit for a request of a flow that does not wait.
     pub fn try_acquire(&self, flow: F) -> Option<FairPermit<F>> {
-        let mut state = self.lock();
+        let mut state = self.0.queue.lock();
         let arrival = state.queue.arrive(&flow);
         if arrival == Arrival::Admitted {
             drop(state);
-            return Some(FairPermit {
-                semaphore: self.clone(),
-                flow,
-            });
+            return Some(self.permit(flow));
         }
         match arrival {
             Arrival::Admitted | Arrival::Refused => {}
@@ -116,24 +115,14 @@ impl<F: Hash + Eq + Clone> FairSemaphore<F> {
         None
     }
 
-    fn lock(&self) -> MutexGuard<'_, WaitQueue<F>> {
-        self.0.queue.lock()
-    }
-
     fn release(&self, flow: &F) {
-        let mut state = self.lock();
+        let mut state = self.0.queue.lock();
         for number in state.queue.leave(flow) {
             // A request that stops waiting now returns the permit when it is dropped.
             if let Some(sender) = state.waiting.remove(&number) {
                 let _received = sender.send(());
             }
         }
-    }
-}
-
-impl<F: Hash + Eq + Clone> Clone for FairSemaphore<F> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
     }
 }
 
@@ -171,7 +160,7 @@ impl<F: Hash + Eq + Clone> Drop for QueuedRequest<'_, F> {
     fn drop(&mut self) {
         let Some(flow) = self.flow.take() else { return };
         let was_waiting = {
-            let mut state = self.semaphore.lock();
+            let mut state = self.semaphore.0.queue.lock();
             state.waiting.remove(&self.number);
             state.queue.abandon(&flow, self.number)
         };
@@ -226,6 +215,6 @@ mod tests {
         drop(first);
         drop(too_late);
         assert!(semaphore.try_acquire("d").is_some());
-        assert!(semaphore.lock().waiting.is_empty());
+        assert!(semaphore.0.queue.lock().waiting.is_empty());
     }
 }

@@ -14,7 +14,7 @@ use fleetdex_core::{
     planted::{Bug, planted},
     query::ResourceName,
 };
-use fleetdex_store::{IndexRevision, VisibleResources};
+use fleetdex_store::{CompleteResources, IndexRevision};
 use fleetdex_sync::{
     pipeline::Pipeline,
     progress::{FailureCause, Progress},
@@ -26,7 +26,8 @@ use tokio_util::task::AbortOnDropHandle;
 /// documents in the old revision are lost then; but the old revision also has what must no longer
 /// be stored.
 pub const REPLACING_PATIENCE: Duration = Duration::from_mins(10);
-const MAX_DELAY: Duration = Duration::from_secs(15);
+/// The longest pause between two attempts to write to a store.
+pub(super) const MAX_DELAY: Duration = Duration::from_secs(15);
 /// How long no part of a first revision is shown: most are complete by then. Each part changes the
 /// cluster state of OpenSearch, so the next one has to wait twice as long as the one before: a
 /// thousand clusters that start at once would otherwise ask for 200 changes a second until the last
@@ -167,7 +168,7 @@ impl PendingActivation {
         let partial_task = activate_resources(
             pipeline.clone(),
             self.revision.clone(),
-            VisibleResources::Only(resources),
+            CompleteResources::Only(resources),
             Arc::clone(changed),
         );
         self.partial_task = Some(AbortOnDropHandle::new(tokio::spawn(partial_task)));
@@ -203,7 +204,7 @@ pub(super) fn is_refused_for_good(progress: &Progress, revision: &IndexRevision)
 async fn activate_resources(
     pipeline: Pipeline,
     revision: IndexRevision,
-    visible: VisibleResources,
+    visible: CompleteResources,
     changed: Arc<Notify>,
 ) {
     if let Err(error) = pipeline.revisions.activate(&revision, &visible).await {
@@ -212,16 +213,21 @@ async fn activate_resources(
     changed.notify_one();
 }
 
-async fn activate(pipeline: Pipeline, revision: IndexRevision, changed: Arc<Notify>) {
-    let schedule = ExponentialBuilder::default()
+/// The pauses between attempts to write to a store, without end.
+pub(super) fn retry_delays() -> impl Iterator<Item = Duration> {
+    ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(500))
         .with_max_delay(MAX_DELAY)
         .with_jitter()
-        .without_max_times();
-    let mut delays = schedule.build();
+        .without_max_times()
+        .build()
+}
+
+async fn activate(pipeline: Pipeline, revision: IndexRevision, changed: Arc<Notify>) {
+    let mut delays = retry_delays();
     while let Err(error) = pipeline
         .revisions
-        .activate(&revision, &VisibleResources::All)
+        .activate(&revision, &CompleteResources::All)
         .await
     {
         tracing::debug!(index = %revision.index, %error, "cannot activate a revision yet");

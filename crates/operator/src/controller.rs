@@ -147,7 +147,8 @@ async fn update_on_changes(reconciler: Arc<Reconciler>, updated: watch::Sender<(
             () = tokio::time::sleep(interval) => {}
         }
         // Members often change together, as when many connect at the start.
-        tokio::time::sleep(pause_after(reconciler.spent.take())).await;
+        let spent = std::mem::take(&mut *reconciler.spent.lock());
+        tokio::time::sleep(pause_after(spent)).await;
         let mut state = reconciler.state.lock().await;
         let started = Instant::now();
         reconciler.update_streams(&mut state).await;
@@ -159,7 +160,7 @@ async fn update_on_changes(reconciler: Arc<Reconciler>, updated: watch::Sender<(
             (true, true) => COMPLETENESS_INTERVAL,
             (true, false) => MAINTENANCE_INTERVAL,
         };
-        reconciler.spent.add(started.elapsed());
+        *reconciler.spent.lock() += started.elapsed();
         drop(state);
         updated.send_replace(());
     }
@@ -183,7 +184,7 @@ impl Reconciler {
         let mut state = self.state.lock().await;
         let started = Instant::now();
         let reconciled = self.reconcile_with(&mut state, registry).await;
-        self.spent.add(started.elapsed());
+        *self.spent.lock() += started.elapsed();
         reconciled
     }
 

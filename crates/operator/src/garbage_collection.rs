@@ -4,10 +4,8 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, OnceLock},
-    time::Duration,
 };
 
-use backon::{BackoffBuilder, ExponentialBuilder};
 use fleetdex_core::model::{ClusterName, Document, StoreName, Version, split_api_version};
 use fleetdex_replicas::Assignment;
 use fleetdex_store::{
@@ -18,6 +16,8 @@ use fleetdex_sync::{checkpoints::UnitKey, pipeline::Pipeline, progress::Progress
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
+
+use crate::activation::{MAX_DELAY, retry_delays};
 
 /// What garbage collection retains in a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,15 +106,10 @@ impl GarbageCollection {
             progress.drained().await;
         }
         self.pipeline.revisions.openings_ended().await;
-        let schedule = ExponentialBuilder::default()
-            .with_min_delay(Duration::from_millis(500))
-            .with_max_delay(Duration::from_secs(15))
-            .with_jitter()
-            .without_max_times();
-        let mut delays = schedule.build();
+        let mut delays = retry_delays();
         while let Err(error) = self.attempt().await {
             tracing::debug!(store = %self.pipeline.store.name(), %error, "garbage collection failed and is retried");
-            tokio::time::sleep(delays.next().unwrap_or(Duration::from_secs(15))).await;
+            tokio::time::sleep(delays.next().unwrap_or(MAX_DELAY)).await;
         }
     }
 

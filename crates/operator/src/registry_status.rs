@@ -17,6 +17,7 @@ use fleetdex_crds::{
     registry::{RegistryClusterStatus, ResourceRegistryStatus},
 };
 
+pub(crate) use self::clusters::truncated_to_seconds;
 pub use self::{
     bound::{bounded, write_interval},
     changes::{has_new_conditions, needs_write},

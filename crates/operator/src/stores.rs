@@ -113,7 +113,6 @@ impl OpenStore for EmbeddedStore {
     }
 }
 
-/// Opens the OpenSearch store of a plan.
 struct RegistryStore {
     credentials: CredentialSource,
     plan: StorePlan,

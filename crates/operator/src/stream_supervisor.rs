@@ -38,10 +38,11 @@ use fleetdex_core::{
     planted::{Bug, planted},
 };
 use fleetdex_replicas::{Assignment, write_fence::WriteFence};
+use fleetdex_store::IndexReader;
 use fleetdex_sync::{
     audit::Audit,
     enrichment::WebhookAccess,
-    pipeline::{Pipeline, PipelineLimits},
+    pipeline::{Availability, Pipeline, PipelineLimits},
     progress::{Progress, UnitState},
 };
 use fleetdex_telemetry::{Traces, metrics::Metrics};
@@ -71,6 +72,7 @@ use super::{
 };
 
 /// How stores are written to and streams are read.
+#[derive(Default)]
 pub struct SupervisorOptions {
     /// Limits of what may wait and be in flight, for each store.
     pub limits: PipelineLimits,
@@ -82,18 +84,6 @@ pub struct SupervisorOptions {
     pub audit_interval: Option<Duration>,
     /// Asks interpreter webhooks; `None`: none is asked. The caller runs the queue.
     pub webhooks: Option<WebhookAccess>,
-}
-
-impl Default for SupervisorOptions {
-    fn default() -> Self {
-        Self {
-            limits: PipelineLimits::default(),
-            fence: WriteFence::OPEN,
-            traces: Traces::default(),
-            audit_interval: None,
-            webhooks: None,
-        }
-    }
 }
 
 /// Everything that runs for the registries. Dropping it aborts everything at once, as a kill would.
@@ -329,14 +319,23 @@ impl StreamSupervisor {
     /// The clusters that this replica reads for a store, as last applied.
     pub fn assignment_for(&self, store: &StoreName) -> Assignment {
         let applied = self.applied.as_ref();
-        applied.map_or(Assignment::SingleReplica, |applied| {
-            applied.assignment_for(store)
-        })
+        let assignment = applied.map(|applied| applied.assignment_for(store));
+        assignment.unwrap_or_default()
     }
 
     /// The pipeline of a store.
     pub fn pipeline(&self, store: &StoreName) -> Option<&Pipeline> {
         self.stores.pipeline(store)
+    }
+
+    /// An open store, for queries.
+    pub fn reader(&self, store: &StoreName) -> Option<Arc<dyn IndexReader>> {
+        self.pipeline(store)?.store.reader()
+    }
+
+    /// Whether a store can be used; `None` while that is unknown.
+    pub fn availability(&self, store: &StoreName) -> Availability {
+        self.pipeline(store)?.store.availability()
     }
 
     /// Whether queries of a cluster are answered from the revision that its streams write to, as
@@ -363,9 +362,8 @@ impl StreamSupervisor {
     /// What this replica reports to the others about the streams that it reads.
     pub fn completeness_report(&self) -> CompletenessReport {
         let applied = self.applied.as_ref();
-        applied.map_or_else(CompletenessReport::default, |applied| {
-            self.completeness.report(applied)
-        })
+        let report = applied.map(|applied| self.completeness.report(applied));
+        report.unwrap_or_default()
     }
 
     /// The streams of the plan whose objects are not all stored yet, or cannot be read now, and
@@ -373,9 +371,8 @@ impl StreamSupervisor {
     /// reason: query results already say so for the whole cluster.
     pub fn incomplete_streams(&self) -> BTreeMap<StreamKey, IncompleteReason> {
         let applied = self.applied.as_ref();
-        applied.map_or_else(BTreeMap::new, |applied| {
-            self.completeness.incomplete(applied)
-        })
+        let incomplete = applied.map(|applied| self.completeness.incomplete(applied));
+        incomplete.unwrap_or_default()
     }
 
     /// Whether changes wait for a store, or will if there are any, so that completeness has to be

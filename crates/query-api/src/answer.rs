@@ -28,7 +28,7 @@ pub use self::{
     fleet::{ClusterReport, ClusterState, FleetReport, RegistryReport},
     found::{FoundAnnotations, FoundMetadata, FoundObject, FoundObjects},
     images::{ImageCount, ImageCountList},
-    list_metadata::{FacetCount, FacetCounts, ListMetadata},
+    list_metadata::{AnswerList, FacetCount, FacetCounts, ListMetadata},
     related::{Direction, ObjectRelation, RelatedObject, RelatedObjectList},
     table::{Table, TableColumn, TableRow},
 };

@@ -1,4 +1,4 @@
-//! Classes of requests, each of which has limits of its own.
+//! What a request asks, and its class, which has limits of its own.
 
 #[cfg(test)]
 mod tests;
@@ -6,11 +6,31 @@ mod tests;
 use http::Method;
 
 use crate::{
-    asked::Asked,
-    fleet_request,
+    error::QuestionError,
+    fleet_request::{self, FleetRequest},
     group::{GROUPS, VERSION},
+    question::{self, Question},
     uri::RequestUri,
 };
+
+/// What a request asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// A question of the query API.
+    Question(Question),
+    /// A request of Kubernetes over the fleet.
+    Fleet(FleetRequest),
+}
+
+impl Asked {
+    /// Parses a request.
+    pub fn parse(method: &Method, uri: &RequestUri<'_>) -> Result<Self, QuestionError> {
+        match fleet_request::parse(method.as_str(), uri) {
+            Some(request) => request.map(Self::Fleet),
+            None => question::parse(uri).map(Self::Question),
+        }
+    }
+}
 
 /// What decides how many requests are taken on at a time, and how long one may last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,17 +45,11 @@ const UNSUPPORTED: [(&str, &str); 4] = [
     ("forward", "this server answers from its index only"),
 ];
 
-/// A query parameter that a search label sets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SearchLabel {
-    /// The parameter.
-    pub parameter: &'static str,
-    /// Its value, as in a URL.
-    pub value: String,
-}
+/// A query parameter that a search label sets, and its value, as in a URL.
+type SetParameter = (&'static str, String);
 
-/// Splits a selector into labels and search labels.
-pub fn take(selector: LabelSelector) -> Result<(LabelSelector, Vec<SearchLabel>), String> {
+/// Splits a selector into labels, and what its search labels set.
+pub fn take(selector: LabelSelector) -> Result<(LabelSelector, Vec<SetParameter>), String> {
     let is_search_label = |requirement: &LabelRequirement| {
         PREFIXES
             .iter()
@@ -64,17 +58,17 @@ pub fn take(selector: LabelSelector) -> Result<(LabelSelector, Vec<SearchLabel>)
     if !selector.requirements().any(is_search_label) {
         return Ok((selector, Vec::new()));
     }
-    let mut found: Vec<SearchLabel> = Vec::new();
+    let mut found: Vec<SetParameter> = Vec::new();
     for requirement in selector
         .requirements()
         .filter(|requirement| is_search_label(requirement))
     {
         let label = read(requirement)?;
-        if found.iter().any(|known| known.parameter == label.parameter) {
+        if found.iter().any(|known| known.0 == label.0) {
             return Err(format!(
                 "label {} sets the parameter {} a second time",
                 requirement.key(),
-                label.parameter
+                label.0
             ));
         }
         found.push(label);
@@ -87,7 +81,7 @@ pub fn take(selector: LabelSelector) -> Result<(LabelSelector, Vec<SearchLabel>)
     Ok((labels, found))
 }
 
-fn read(requirement: &LabelRequirement) -> Result<SearchLabel, String> {
+fn read(requirement: &LabelRequirement) -> Result<SetParameter, String> {
     let key = requirement.key();
     let name = key.split_once('/').map_or(key, |(_, name)| name);
     if let Some((_, instead)) = UNSUPPORTED.iter().find(|(known, _)| *known == name) {
@@ -118,7 +112,7 @@ fn read(requirement: &LabelRequirement) -> Result<SearchLabel, String> {
     } else {
         joined
     };
-    Ok(SearchLabel { parameter, value })
+    Ok((parameter, value))
 }
 
 /// `field_desc`, because a label's value has no blanks.
@@ -138,7 +132,7 @@ mod tests {
         let (labels, found) = take(selector.parse().unwrap())?;
         let shown: Vec<String> = found
             .iter()
-            .map(|label| format!("{}={}", label.parameter, label.value))
+            .map(|(parameter, value)| format!("{parameter}={value}"))
             .collect();
         Ok(format!("{labels} | {}", shown.join("&")))
     }

@@ -1,5 +1,7 @@
 //! Why a request is no question.
 
+use std::fmt::Display;
+
 /// A request is no question of the query API.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuestionError {
@@ -29,6 +31,30 @@ impl QuestionError {
     /// An [`Invalid`](Self::Invalid) part of the request.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::Invalid(message.into())
+    }
+
+    /// A parameter with an invalid value.
+    pub fn parameter(name: &str, problem: impl Display) -> Self {
+        Self::Invalid(format!("parameter {name}: {problem}"))
+    }
+
+    /// A path with an invalid segment.
+    pub fn path(problem: impl Display) -> Self {
+        Self::Invalid(format!("path: {problem}"))
+    }
+
+    pub(crate) fn not_yet(what: &str) -> Self {
+        Self::Invalid(format!("{what} is not supported yet"))
+    }
+
+    /// The first of these problems that there is.
+    pub(crate) fn first_of<const COUNT: usize>(
+        problems: [(bool, &'static str); COUNT],
+    ) -> Result<(), Self> {
+        match problems.into_iter().find(|(is_there, _)| *is_there) {
+            Some((_, problem)) => Err(Self::invalid(problem)),
+            None => Ok(()),
+        }
     }
 
     /// The HTTP status.

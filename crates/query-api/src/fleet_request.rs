@@ -198,12 +198,7 @@ fn parse_path(
 ) -> Result<FleetRequest, QuestionError> {
     path.check()?;
     let (cluster, inner) = match path.segments.as_slice() {
-        ["clusters", name, rest @ ..] => {
-            let name = name
-                .parse()
-                .map_err(|error| QuestionError::invalid(format!("path: {error}")))?;
-            (Some(name), rest)
-        }
+        ["clusters", name, rest @ ..] => (Some(name.parse().map_err(QuestionError::path)?), rest),
         all => (None, all),
     };
     if let Some(tricky) = inner.iter().find(|segment| segment.contains('/')) {
@@ -293,7 +288,7 @@ fn resource(
         group: group.to_owned(),
         version: version.to_owned(),
         plural: plural.to_owned(),
-        namespace: namespace.map_err(|error| QuestionError::invalid(format!("path: {error}")))?,
+        namespace: namespace.map_err(QuestionError::path)?,
         name: name.map(str::to_owned),
         subresource: subresource.map(str::to_owned),
         rest: beyond.iter().map(|&word| word.to_owned()).collect(),

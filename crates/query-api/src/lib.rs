@@ -14,7 +14,6 @@
 
 pub mod access;
 pub mod answer;
-pub mod asked;
 pub mod class;
 pub mod clusterpedia;
 pub mod error;

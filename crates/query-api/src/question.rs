@@ -18,7 +18,6 @@ mod across_kinds;
 mod changes;
 mod completions;
 mod counts;
-mod errors;
 mod list;
 mod parameters;
 mod resource_path;
@@ -99,13 +98,7 @@ impl Question {
             | Self::Merged(_)
             | Self::Images(_)
             | Self::Interpret => true,
-            Self::Version
-            | Self::Discovery(_)
-            | Self::OpenApi(_)
-            | Self::List(_)
-            | Self::Clusters
-            | Self::Changes(_)
-            | Self::Verify(_) => false,
+            _ => false,
         }
     }
 
@@ -116,17 +109,7 @@ impl Question {
             Self::Search(search) => search.watch.is_some(),
             Self::Changes(changes) => changes.watch,
             Self::Verify(_) => true,
-            Self::Version
-            | Self::Discovery(_)
-            | Self::OpenApi(_)
-            | Self::Aggregate(_)
-            | Self::Objects(_)
-            | Self::Completions(_)
-            | Self::Related(_)
-            | Self::Merged(_)
-            | Self::Images(_)
-            | Self::Clusters
-            | Self::Interpret => false,
+            _ => false,
         }
     }
 
@@ -145,19 +128,7 @@ impl Question {
         match self {
             // A verification repairs drift, and an interpretation has a body.
             Self::Verify(_) | Self::Interpret => "POST",
-            Self::Version
-            | Self::Discovery(_)
-            | Self::OpenApi(_)
-            | Self::List(_)
-            | Self::Aggregate(_)
-            | Self::Objects(_)
-            | Self::Search(_)
-            | Self::Completions(_)
-            | Self::Related(_)
-            | Self::Merged(_)
-            | Self::Images(_)
-            | Self::Clusters
-            | Self::Changes(_) => "GET",
+            _ => "GET",
         }
     }
 }
@@ -260,20 +231,14 @@ fn below_group(
         ["search", resource_path @ ..] => Ok(boxed(ListRequest::of(path, resource_path, None)?)),
         ["clusters"] => Ok(Question::Clusters),
         ["clusters", cluster, resource_path @ ..] if !resource_path.is_empty() => {
-            let name = cluster
-                .parse()
-                .map_err(|error| QuestionError::invalid(format!("path: {error}")))?;
+            let name = cluster.parse().map_err(QuestionError::path)?;
             Ok(boxed(ListRequest::of(path, resource_path, Some(name))?))
         }
         ["objects"] => objects(parameters),
-        ["completions"] => {
-            let request = CompletionsRequest::with(parameters)?;
-            Ok(Question::Completions(Box::new(request)))
-        }
-        ["images"] => {
-            let request = ImagesRequest::with(parameters)?;
-            Ok(Question::Images(Box::new(request)))
-        }
+        ["completions"] => Ok(Question::Completions(Box::new(CompletionsRequest::with(
+            parameters,
+        )?))),
+        ["images"] => Ok(Question::Images(Box::new(ImagesRequest::with(parameters)?))),
         ["related", resource_path @ ..] => {
             let request = RelatedRequest::of(path, resource_path, parameters)?;
             Ok(Question::Related(Box::new(request)))
@@ -344,16 +309,7 @@ pub fn ignored(
         Question::Verify(_) => &["clusters"],
         // Clients of OpenAPI send parameters of the index's links, such as a hash. The others
         // report or refuse unknown parameters themselves.
-        Question::OpenApi(_)
-        | Question::List(_)
-        | Question::Aggregate(_)
-        | Question::Objects(_)
-        | Question::Search(_)
-        | Question::Completions(_)
-        | Question::Related(_)
-        | Question::Merged(_)
-        | Question::Images(_)
-        | Question::Changes(_) => return Ok(Vec::new()),
+        _ => return Ok(Vec::new()),
     };
     let names = query.distinct()?.iter().map(|parameter| &*parameter.key);
     Ok(names
@@ -368,9 +324,8 @@ fn clusters_to_verify(
     let mut clusters = Vec::new();
     for QueryParameter { key, value, .. } in parameters {
         if key == "clusters" {
-            comma_separated(value, &mut clusters).map_err(|problem| {
-                QuestionError::invalid(format!("parameter clusters: {problem}"))
-            })?;
+            comma_separated(value, &mut clusters)
+                .map_err(|problem| QuestionError::parameter(key, problem))?;
         }
     }
     Ok(clusters)

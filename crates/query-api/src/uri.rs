@@ -31,8 +31,7 @@ impl<'u> RequestUri<'u> {
     pub fn parse(path: &'u str, query: Option<&'u str>) -> Result<Self, QuestionError> {
         let mut segments = Vec::new();
         for segment in path.trim_matches('/').split('/').filter(|_| path != "/") {
-            let decoded = decode_segment(segment)
-                .map_err(|error| QuestionError::invalid(format!("path: {error}")))?;
+            let decoded = decode_segment(segment).map_err(QuestionError::path)?;
             if decoded.is_empty() {
                 return Err(QuestionError::invalid(format!(
                     "path {path:?} has an empty segment"
@@ -86,23 +85,19 @@ pub struct QueryParameter<'u> {
 impl<'u> QueryParameters<'u> {
     /// Decodes a query, which comes without its question mark.
     pub fn parse(encoded: &'u str) -> Self {
-        let mut parameters = Vec::new();
-        for pair in encoded.split('&').filter(|pair| !pair.is_empty()) {
-            match QueryParameter::parse(pair) {
-                Ok(parameter) => parameters.push(parameter),
-                Err(error) => {
-                    return Self {
-                        encoded,
-                        parameters,
-                        malformed: Some(error),
-                    };
-                }
+        let mut malformed = None;
+        let pairs = encoded.split('&').filter(|pair| !pair.is_empty());
+        let parameters = pairs.map_while(|pair| match QueryParameter::parse(pair) {
+            Ok(parameter) => Some(parameter),
+            Err(error) => {
+                malformed = Some(error);
+                None
             }
-        }
+        });
         Self {
             encoded,
-            parameters,
-            malformed: None,
+            parameters: parameters.collect(),
+            malformed,
         }
     }
 

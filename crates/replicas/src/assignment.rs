@@ -82,38 +82,37 @@ pub enum Assignment {
 }
 
 impl Assignment {
+    fn membership(&self) -> Option<&Membership> {
+        match self {
+            Self::SingleReplica => None,
+            Self::Replicated(membership) => Some(membership),
+        }
+    }
+
     /// Whether this replica may continue to read a cluster.
     pub fn may_keep(&self, cluster: &ClusterName) -> bool {
-        match self {
-            Self::SingleReplica => true,
-            Self::Replicated(membership) => membership.may_keep(cluster.as_str()),
-        }
+        let membership = self.membership();
+        membership.is_none_or(|membership| membership.may_keep(cluster.as_str()))
     }
 
     /// Whether this replica may start to read a cluster, and delete its documents that are not
     /// selected.
     pub fn may_start(&self, cluster: &ClusterName) -> bool {
-        match self {
-            Self::SingleReplica => true,
-            Self::Replicated(membership) => membership.may_start(cluster.as_str()),
-        }
+        let membership = self.membership();
+        membership.is_none_or(|membership| membership.may_start(cluster.as_str()))
     }
 
     /// Whether this replica does what is done once for all, such as writing statuses.
     pub fn is_leader(&self) -> bool {
-        match self {
-            Self::SingleReplica => true,
-            Self::Replicated(membership) => membership.may_start(LEADERSHIP),
-        }
+        let membership = self.membership();
+        membership.is_none_or(|membership| membership.may_start(LEADERSHIP))
     }
 
     /// How many replicas are alive, as this one observes it; zero when its own Lease is not
     /// renewed.
     pub fn alive_count(&self) -> usize {
-        match self {
-            Self::SingleReplica => 1,
-            Self::Replicated(membership) => membership.alive.len(),
-        }
+        let membership = self.membership();
+        membership.map_or(1, |membership| membership.alive.len())
     }
 
     /// The replicas among which the clusters are assigned, once all of them have announced the same
@@ -130,12 +129,9 @@ impl Assignment {
     /// The other replica that reads a cluster, as far as this one knows; `None` where this one
     /// reads it.
     pub fn other_reader(&self, cluster: &ClusterName) -> Option<&ReplicaName> {
-        match self {
-            Self::SingleReplica => None,
-            Self::Replicated(membership) => membership
-                .reader(cluster.as_str())
-                .filter(|name| **name != membership.local),
-        }
+        let membership = self.membership()?;
+        let reader = membership.reader(cluster.as_str())?;
+        (*reader != membership.local).then_some(reader)
     }
 }
 

@@ -51,7 +51,9 @@ impl Replicas {
     pub fn assignment(&self) -> Assignment {
         match &self.0 {
             None => Assignment::SingleReplica,
-            Some(holder) => Assignment::Replicated(Arc::new(holder.lock().membership.clone())),
+            Some(holder) => {
+                Assignment::Replicated(Arc::new(holder.state.lock().membership.clone()))
+            }
         }
     }
 
@@ -76,7 +78,7 @@ impl Replicas {
     /// exists.
     pub fn owner(&self) -> Option<OwnerReference> {
         let holder = self.0.as_ref()?;
-        let uid = holder.lock().lease_uid.clone()?;
+        let uid = holder.state.lock().lease_uid.clone()?;
         Some(OwnerReference {
             api_version: Lease::api_version(&()).into_owned(),
             kind: Lease::kind(&()).into_owned(),
@@ -101,7 +103,7 @@ impl Replicas {
         let Some(holder) = &self.0 else {
             return Some(Vec::new());
         };
-        let state = holder.lock();
+        let state = holder.state.lock();
         if !state.membership.alive.contains(&holder.config.name) {
             return None;
         }
@@ -126,7 +128,7 @@ impl Replicas {
         let (Some(holder), Assignment::Replicated(membership)) = (&self.0, assignment) else {
             return;
         };
-        let mut state = holder.lock();
+        let mut state = holder.state.lock();
         if state.announcing != membership.alive {
             state.announcing.clone_from(&membership.alive);
             drop(state);

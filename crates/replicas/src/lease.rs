@@ -9,7 +9,7 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions},
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep, timeout},
@@ -43,7 +43,7 @@ pub(super) struct LeaseHolder {
     leases: Api<Lease>,
     pub(super) control_plane: Client,
     pub(super) fence: WriteFence,
-    state: Mutex<LeaseState>,
+    pub(super) state: Mutex<LeaseState>,
     /// Wakes the renewal before its time.
     pub(super) wake: Notify,
     /// Notified when the assignment changes.
@@ -118,10 +118,6 @@ impl LeaseHolder {
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, LeaseState> {
-        self.state.lock()
-    }
-
     pub(super) async fn renew_for_ever(&self) {
         // Distinguishes this process from others, earlier ones included, of the same replica name.
         let holder = format!("{}_{:016x}", self.config.name, rand::random::<u64>());
@@ -157,12 +153,12 @@ impl LeaseHolder {
 
     async fn renew(&self, holder: &str, observed: &mut ObservedLeases) -> Result<(), RenewalError> {
         let started = Instant::now();
-        let announcing = self.lock().announcing.clone();
+        let announcing = self.state.lock().announcing.clone();
         let outcome = self.renew_and_list(holder, &announcing).await;
         let leases = match outcome {
             Ok((lease_uid, leases)) => {
                 self.fence.extend(started, FENCED_AFTER);
-                self.lock().lease_uid = Some(lease_uid);
+                self.state.lock().lease_uid = Some(lease_uid);
                 leases
             }
             Err(error) => {
@@ -179,7 +175,7 @@ impl LeaseHolder {
             }
         };
         let peers = observed.observe(&leases, &self.config.name, DURATION, Instant::now());
-        self.lock().addresses = leases
+        self.state.lock().addresses = leases
             .iter()
             .filter_map(|lease| Some((replica_of(lease)?, address(lease)?)))
             .collect();
@@ -249,7 +245,7 @@ impl LeaseHolder {
     }
 
     fn update(&self, change: impl FnOnce(&mut Membership)) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let before = state.membership.clone();
         change(&mut state.membership);
         let (alive_before, alive) = (&before.alive, &state.membership.alive);

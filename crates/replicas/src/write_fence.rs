@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 /// Closes when the Lease of this replica was not renewed for too long, because the control plane
 /// does not answer or because the process was suspended. Clones share the fence.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct WriteFence(Option<Arc<FenceDeadline>>);
 
 #[derive(Debug)]

@@ -139,7 +139,6 @@ impl Context<'_> {
         self.text.get(start..self.cursor).unwrap_or_default()
     }
 
-    /// The names of qualifiers.
     fn names(&self, replace: Range<usize>) -> Completions {
         let prefix = self.before_cursor(self.body.start).to_ascii_lowercase();
         let begins = |name: &&str| name.starts_with(&prefix);
@@ -185,7 +184,6 @@ impl Context<'_> {
         offered.flat_map(terms).collect()
     }
 
-    /// The values of a qualifier.
     fn values(&self, qualifier: &Qualifier, within: Range<usize>) -> Completions {
         let spans = scan::between_commas(self.text, within.clone());
         let touched = |span: &&Range<usize>| self.cursor <= span.end;

@@ -1,4 +1,4 @@
-//! Parses searches.
+//! Parses searches, by the grammar of the crate's documentation.
 
 use std::{ops::Range, str::FromStr};
 
@@ -82,16 +82,13 @@ fn term(
     };
     if is_negation(&body) {
         let message = "a term is negated once: leave this one out, or put a word that begins with it in quotes";
-        let length = if text[body.clone()].starts_with('-') {
-            1
+        let sign = if text[body.clone()].starts_with('-') {
+            "-"
         } else {
-            3
+            "NOT"
         };
-        return Err(SyntaxError::new(
-            text,
-            body.start..body.start + length,
-            message,
-        ));
+        let span = body.start..body.start + sign.len();
+        return Err(SyntaxError::new(text, span, message));
     }
     Ok(Term {
         span: piece.start..body.end,

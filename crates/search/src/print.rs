@@ -1,6 +1,6 @@
 //! The canonical text of a search.
 
-use std::{collections::BTreeSet, fmt};
+use std::fmt;
 
 use fleetdex_core::selector::{LabelRequirement, LabelTest};
 
@@ -11,13 +11,8 @@ use super::{
 
 impl fmt::Display for Search {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, term) in self.terms.iter().enumerate() {
-            if position > 0 {
-                out.write_str(" ")?;
-            }
-            term.fmt(out)?;
-        }
-        Ok(())
+        let terms: Vec<String> = self.terms.iter().map(ToString::to_string).collect();
+        out.write_str(&terms.join(" "))
     }
 }
 
@@ -64,11 +59,7 @@ fn write_values(
     name: &str,
     values: &[impl fmt::Display],
 ) -> fmt::Result {
-    let values: Vec<String> = values
-        .iter()
-        .map(|value| value_text(&value.to_string()))
-        .collect();
-    write!(out, "{name}:{}", values.join(","))
+    write!(out, "{name}:{}", joined(values))
 }
 
 /// A value, in quotes if it needs them.
@@ -92,7 +83,9 @@ fn write_label(out: &mut fmt::Formatter<'_>, requirement: &LabelRequirement) -> 
     }
 }
 
-fn joined(values: &BTreeSet<String>) -> String {
-    let values: Vec<String> = values.iter().map(|value| value_text(value)).collect();
-    values.join(",")
+fn joined(values: impl IntoIterator<Item = impl fmt::Display>) -> String {
+    let texts = values
+        .into_iter()
+        .map(|value| value_text(&value.to_string()));
+    texts.collect::<Vec<String>>().join(",")
 }

@@ -125,31 +125,17 @@ pub const QUALIFIERS: &[Qualifier] = &[
 
 /// The words of health.
 pub const HEALTH_WORDS: [HealthWord; 6] = [
-    HealthWord {
-        word: "Healthy",
-        description: "works as it should",
-    },
-    HealthWord {
-        word: "Progressing",
-        description: "does not work yet, and may soon",
-    },
-    HealthWord {
-        word: "Degraded",
-        description: "does not work",
-    },
-    HealthWord {
-        word: "Suspended",
-        description: "is paused on purpose",
-    },
-    HealthWord {
-        word: "Missing",
-        description: "is referred to and does not exist",
-    },
-    HealthWord {
-        word: "Unknown",
-        description: "cannot be assessed",
-    },
+    health_word("Healthy", "works as it should"),
+    health_word("Progressing", "does not work yet, and may soon"),
+    health_word("Degraded", "does not work"),
+    health_word("Suspended", "is paused on purpose"),
+    health_word("Missing", "is referred to and does not exist"),
+    health_word("Unknown", "cannot be assessed"),
 ];
+
+const fn health_word(word: &'static str, description: &'static str) -> HealthWord {
+    HealthWord { word, description }
+}
 
 impl Qualifier {
     /// Its name and its alias.

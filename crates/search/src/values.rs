@@ -33,6 +33,7 @@ pub(super) fn condition(
         qualifier,
         all: values,
     };
+    let verbatim = |text: &str| Ok(text.to_owned());
     match qualifier.key {
         QualifierKey::Kind => values.each(verbatim).map(Condition::Kind),
         QualifierKey::Cluster => values.each(cluster).map(Condition::Cluster),
@@ -89,32 +90,28 @@ impl GivenValues<'_> {
             operator,
             value,
         } = LabelHead::of(&first.text);
-        let made = |test| {
+        let made = |key, test| {
             LabelRequirement::new(key, test).map_err(|error| self.refuse(first, error.to_string()))
         };
         if let (Some(second), false) = (others.first(), matches!(operator, "=" | "==" | "!=")) {
             return Err(self.refuse(second, ONE_LABEL));
         }
         match operator {
-            "" if key.starts_with('!') => self.absent(first, &key[1..]),
-            "" => made(LabelTest::Exists),
-            "<" => made(LabelTest::LessThan(self.integer(first, value)?)),
-            ">" => made(LabelTest::GreaterThan(self.integer(first, value)?)),
+            "" if key.starts_with('!') => made(&key[1..], LabelTest::DoesNotExist),
+            "" => made(key, LabelTest::Exists),
+            "<" => made(key, LabelTest::LessThan(self.integer(first, value)?)),
+            ">" => made(key, LabelTest::GreaterThan(self.integer(first, value)?)),
             _ => {
-                made(LabelTest::Exists)?;
+                made(key, LabelTest::Exists)?;
                 let values = self.label_values(key, first, value, others)?;
-                made(if operator == "!=" {
-                    LabelTest::NotIn(values)
+                let test = if operator == "!=" {
+                    LabelTest::NotIn
                 } else {
-                    LabelTest::In(values)
-                })
+                    LabelTest::In
+                };
+                made(key, test(values))
             }
         }
-    }
-
-    fn absent(&self, first: &Value, key: &str) -> Result<LabelRequirement, SyntaxError> {
-        LabelRequirement::new(key, LabelTest::DoesNotExist)
-            .map_err(|error| self.refuse(first, error.to_string()))
     }
 
     fn integer(&self, first: &Value, text: &str) -> Result<i64, SyntaxError> {
@@ -179,14 +176,6 @@ impl<'t> LabelHead<'t> {
             value: &text[key_end + length..],
         }
     }
-}
-
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "one of the functions that parse a value"
-)]
-fn verbatim(text: &str) -> Result<String, String> {
-    Ok(text.to_owned())
 }
 
 /// Contexts of a kubeconfig are clusters, too, and have nearly any name.

@@ -4,14 +4,13 @@
 //! HTTP and the page only translate between their clients and [`Answers`]; Kubernetes over the
 //! fleet uses its lists and watches, and asks the members for the rest.
 
-mod aggregated_discovery;
-mod completions;
+pub(crate) mod context;
 pub(crate) mod objects;
 pub(crate) mod reply;
 pub(crate) mod request_body;
 mod respond;
 pub(crate) mod response;
-mod state;
+
 pub(crate) mod watches;
 
-pub use state::Answers;
+pub use context::Answers;

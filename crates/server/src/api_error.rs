@@ -7,9 +7,13 @@ mod store_error;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use fleetdex_core::model::{ClusterName, qualified};
 use fleetdex_query_api::{error::QuestionError, question::ResourcePath};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
+
+pub(crate) use self::store_error::in_time;
 
 /// Seconds after which a client should retry.
 pub const RETRY_AFTER_SECONDS: i32 = 1;
@@ -67,45 +71,24 @@ pub enum ApiError {
     #[error("clusters.search.fleetdex.io {:?} not found: no ResourceRegistry selects a member of this name", .0.as_str())]
     NoSuchCluster(ClusterName),
     /// No member cluster has this object.
-    #[error("{} {name:?} not found", qualified(plural, group))]
-    NoSuchObject {
-        /// API group; empty for the core group.
-        group: String,
-        /// Plural.
-        plural: String,
-        /// The object's name.
-        name: String,
-    },
+    #[error("{0} not found")]
+    NoSuchObject(RequestedObject),
     /// Several member clusters have an object of this name, and the request is for one.
-    #[error(
-        "{} {name:?} is in several clusters: {}; {remedy}",
-        qualified(plural, group),
-        names(clusters)
-    )]
+    #[error("{object} is in several clusters: {}; {remedy}", names(clusters))]
     Ambiguous {
-        /// API group; empty for the core group.
-        group: String,
-        /// Plural.
-        plural: String,
-        /// The object's name.
-        name: String,
+        /// The object.
+        object: RequestedObject,
         /// The clusters that have it.
         clusters: Vec<ClusterName>,
         /// How to choose one.
         remedy: String,
     },
     /// The write is based on a state that is not the current one.
-    #[error(
-        "Operation cannot be fulfilled on {} {name:?}: {problem}",
-        qualified(plural, group)
-    )]
+    #[error("Operation cannot be fulfilled on {object}: {problem}")]
     Conflict {
-        /// API group; empty for the core group.
-        group: String,
-        /// Plural.
-        plural: String,
-        /// The object's name.
-        name: String,
+        /// The object.
+        object: RequestedObject,
+
         /// What the conflict is, and what to do.
         problem: String,
     },
@@ -178,6 +161,32 @@ pub enum ApiError {
     Internal(String),
 }
 
+/// An object that a request names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestedObject {
+    group: String,
+    plural: String,
+    name: String,
+}
+
+impl RequestedObject {
+    /// The object of this name of a resource.
+    pub fn new(group: &str, plural: &str, name: Option<&str>) -> Self {
+        Self {
+            group: group.to_owned(),
+            plural: plural.to_owned(),
+            name: name.unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for RequestedObject {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let resource = qualified(&self.plural, &self.group);
+        write!(out, "{resource} {:?}", self.name)
+    }
+}
+
 /// A refusal by the authorizer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forbidden {
@@ -241,11 +250,12 @@ impl ApiError {
 
     /// The refusal of an object that no cluster has.
     pub fn no_such_object(resource: &ResourcePath) -> Self {
-        Self::NoSuchObject {
-            group: resource.group.clone(),
-            plural: resource.plural.clone(),
-            name: resource.name.clone().unwrap_or_default(),
-        }
+        let name = resource.name.as_deref();
+        Self::NoSuchObject(RequestedObject::new(
+            &resource.group,
+            &resource.plural,
+            name,
+        ))
     }
 
     /// The HTTP status.
@@ -275,7 +285,7 @@ impl ApiError {
             | Self::NotFound(_)
             | Self::NotRegistered { .. }
             | Self::NoSuchCluster(_)
-            | Self::NoSuchObject { .. } => (404, "NotFound"),
+            | Self::NoSuchObject(_) => (404, "NotFound"),
             Self::MethodNotAllowed { .. } | Self::NotServed(_) => (405, "MethodNotAllowed"),
             Self::NotAcceptable(_) => (406, "NotAcceptable"),
             Self::Ambiguous { .. } | Self::Conflict { .. } => (409, "Conflict"),
@@ -300,38 +310,25 @@ impl ApiError {
     fn details(&self) -> Option<StatusDetails> {
         match self {
             Self::NotRegistered { group, plural, .. } => Some(StatusDetails {
-                group: Some(group.clone()).filter(|name| !name.is_empty()),
+                group: given(group),
                 kind: Some(plural.clone()),
                 ..StatusDetails::default()
             }),
-            Self::NoSuchObject {
-                group,
-                plural,
-                name,
+            Self::NoSuchObject(object) | Self::Conflict { object, .. } => {
+                Some(object_details(&object.group, &object.plural, &object.name))
             }
-            | Self::Conflict {
-                group,
-                plural,
-                name,
-                ..
-            } => Some(object_details(group, plural, name)),
             Self::Ambiguous {
-                group,
-                plural,
-                name,
-                clusters,
-                ..
+                object, clusters, ..
             } => Some(StatusDetails {
                 causes: Some(clusters.iter().map(cause).collect()),
-                ..object_details(group, plural, name)
+                ..object_details(&object.group, &object.plural, &object.name)
             }),
             Self::Webhook(failure) => Some(failure.details()),
-            Self::NoSuchCluster(cluster) => Some(StatusDetails {
-                group: Some("search.fleetdex.io".to_owned()),
-                kind: Some("clusters".to_owned()),
-                name: Some(cluster.to_string()),
-                ..StatusDetails::default()
-            }),
+            Self::NoSuchCluster(cluster) => Some(object_details(
+                "search.fleetdex.io",
+                "clusters",
+                cluster.as_str(),
+            )),
             Self::VersionNotReached => Some(StatusDetails {
                 causes: Some(vec![StatusCause {
                     reason: Some("ResourceVersionTooLarge".to_owned()),
@@ -342,9 +339,9 @@ impl ApiError {
                 ..StatusDetails::default()
             }),
             Self::Forbidden(forbidden) => Some(StatusDetails {
-                group: Some(forbidden.group.clone()).filter(|name| !name.is_empty()),
-                kind: Some(forbidden.resource.clone()).filter(|name| !name.is_empty()),
-                name: Some(forbidden.name.clone()).filter(|name| !name.is_empty()),
+                group: given(&forbidden.group),
+                kind: given(&forbidden.resource),
+                name: given(&forbidden.name),
                 ..StatusDetails::default()
             }),
             Self::Busy(_) | Self::Crowded(_) | Self::TooManyRequests => Some(StatusDetails {
@@ -369,9 +366,13 @@ impl WebhookFailure {
     }
 }
 
+fn given(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
 fn object_details(group: &str, plural: &str, name: &str) -> StatusDetails {
     StatusDetails {
-        group: Some(group.to_owned()).filter(|name| !name.is_empty()),
+        group: given(group),
         kind: Some(plural.to_owned()),
         name: Some(name.to_owned()),
         ..StatusDetails::default()
@@ -388,9 +389,6 @@ fn cause(cluster: &ClusterName) -> StatusCause {
 }
 
 fn names(clusters: &[ClusterName]) -> String {
-    clusters
-        .iter()
-        .map(ClusterName::as_str)
-        .collect::<Vec<_>>()
-        .join(", ")
+    let names = clusters.iter().map(ClusterName::as_str);
+    names.collect::<Vec<_>>().join(", ")
 }

@@ -34,10 +34,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use axum::extract::Request;
 use fleetdex_clusters::Clusters;
 use fleetdex_core::model::ClusterName;
-use fleetdex_telemetry::Metrics;
 use kube::Client;
 use rustls::ServerConfig;
 use tokio::{sync::watch, task::JoinSet};
@@ -45,25 +43,15 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::args::SecureServingArgs;
 use self::{
-    authenticate::{Authenticator, RemoteClient},
-    authorize::{AuthorizationMode, Authorizer},
-    caller::Caller,
+    authentication_mode::DelegatedAuth,
     certificate_rotation::{CertificateRotation, CertificateRotationError, PeerTrust},
     client_trust::ClientTrust,
     continue_token::{SealingKeys, key_rotation::KeyRotation},
     reviews::Reviews,
     shared_secret::SharedSecret,
-    tokens::TokenAuthenticator,
 };
 
-use crate::{api_error::ApiError, telemetry::Telemetry};
-
-/// Authenticates and authorizes requests by asking the control plane.
-#[derive(Clone, Debug)]
-pub struct DelegatedAuth {
-    authenticator: Authenticator,
-    authorizer: Authorizer,
-}
+use crate::telemetry::Telemetry;
 
 /// What a server over TLS needs.
 #[derive(Debug)]
@@ -76,43 +64,6 @@ pub struct SecureServing {
     pub peer_trust: watch::Receiver<Option<PeerTrust>>,
     /// The keys of continue tokens.
     pub keys: SealingKeys,
-}
-
-impl DelegatedAuth {
-    /// Verifies certificates against `trust`, and asks `reviews` about tokens and rights.
-    pub fn new(
-        trust: watch::Receiver<Arc<ClientTrust>>,
-        reviews: Reviews,
-        mode: AuthorizationMode,
-        metrics: &Metrics,
-    ) -> Self {
-        let tokens =
-            TokenAuthenticator::new(reviews.clone(), metrics.rejected_requests("token_reviews"));
-        Self {
-            authenticator: Authenticator::new(trust, tokens),
-            authorizer: Authorizer::new(reviews, mode),
-        }
-    }
-
-    /// Authenticates the caller of a request, and removes the credentials from the request.
-    pub async fn authenticate(&self, request: &mut Request) -> Result<Caller, ApiError> {
-        let client = request
-            .extensions()
-            .get::<Arc<RemoteClient>>()
-            .cloned()
-            .unwrap_or_else(RemoteClient::unknown);
-        let caller = self
-            .authenticator
-            .authenticate(&client, request.headers())
-            .await;
-        self.authenticator.strip(request.headers_mut());
-        caller
-    }
-
-    /// Decides what callers are allowed to see.
-    pub fn authorizer(&self) -> &Authorizer {
-        &self.authorizer
-    }
 }
 
 /// Prepares secure serving, and starts the tasks that keep certificates, trust and keys up to date.
@@ -132,7 +83,8 @@ pub async fn start(
     } = telemetry;
     let rotation =
         CertificateRotation::start(args, control_plane.clone(), telemetry.clone()).await?;
-    let tls = tls::config(rotation.certificate()).map_err(CertificateRotationError::Tls)?;
+    let tls =
+        tls::config(Arc::clone(&rotation.certificate)).map_err(CertificateRotationError::Tls)?;
     let (sender, trust) = watch::channel(Arc::new(ClientTrust::new(
         args.requestheader_allow_any_name,
     )));
@@ -154,7 +106,7 @@ pub async fn start(
         readiness.clone(),
         cancel.clone(),
     ));
-    let peer_trust = rotation.peer_trust();
+    let peer_trust = rotation.peer_trust.subscribe();
     tasks.spawn(rotation.run(cancel.clone()));
     let keys = SealingKeys::default();
     if let Some(namespace) = args

@@ -41,10 +41,12 @@ pub struct Catalog {
     registries: BTreeSet<String>,
     /// Why the registries are not known, which say what else is here.
     unread_registries: Option<String>,
-    is_local: bool,
-    streams: Vec<PlannedStream>,
+    /// Whether flags of `fleetdex local` take the place of registries.
+    pub(crate) is_local: bool,
+    /// Every stream of the plan.
+    pub(crate) streams: Vec<PlannedStream>,
     /// Clusters whose streams may be incomplete, by store.
-    incomplete: Vec<(ClusterName, StoreName)>,
+    pub(crate) incomplete: Vec<(ClusterName, StoreName)>,
     /// Clusters that other replicas read, and the replicas' names.
     peer_clusters: BTreeMap<ClusterName, String>,
     /// What responses about a resource lack, in whole sentences.
@@ -54,7 +56,7 @@ pub struct Catalog {
     /// Every cluster of which anything is registered, or should be.
     clusters: BTreeSet<ClusterName>,
     /// Whether clusters are omitted that the caller cannot see.
-    is_restricted: bool,
+    pub(crate) is_restricted: bool,
     /// What stores hold of a cluster's objects, if not all of them.
     coverages: BTreeMap<(ResourceName, StoreName, ClusterName), StoreCoverage>,
 }
@@ -91,11 +93,6 @@ impl Catalog {
         self.is_local = true;
     }
 
-    /// Whether flags of `fleetdex local` take the place of registries.
-    pub fn is_local(&self) -> bool {
-        self.is_local
-    }
-
     /// Sets that the objects of a cluster are stale since some time. `text` completes the sentence
     /// "cluster member2 is …", for example "disconnected since 2026-02-03T10:00:00Z".
     pub fn add_stale(&mut self, cluster: ClusterName, since: Timestamp, text: impl Into<String>) {
@@ -124,11 +121,8 @@ impl Catalog {
     /// Adds what responses about a resource lack, in a whole sentence. The first sentence of each
     /// cluster and namespace is used.
     pub fn add_gap(&mut self, scope: ClusterNamespace, resource: ResourceName, sentence: String) {
-        self.gaps
-            .entry(resource)
-            .or_default()
-            .entry(scope)
-            .or_insert(sentence);
+        let gaps = self.gaps.entry(resource).or_default();
+        gaps.entry(scope).or_insert(sentence);
     }
 
     /// Adds what a store holds of a cluster without discovery.
@@ -171,18 +165,14 @@ impl Catalog {
         &'c self,
         resource: &ResourceName,
     ) -> impl Iterator<Item = (&'c ClusterNamespace, &'c str)> {
-        self.gaps
-            .get(resource)
-            .into_iter()
-            .flatten()
-            .map(|(scope, sentence)| (scope, sentence.as_str()))
+        let gaps = self.gaps.get(resource).into_iter().flatten();
+        gaps.map(|(scope, sentence)| (scope, sentence.as_str()))
     }
 
     /// The clusters without discovery, and why.
     pub fn undiscovered(&self) -> impl Iterator<Item = (&ClusterName, &str)> {
-        self.undiscovered
-            .iter()
-            .map(|(cluster, reason)| (cluster, reason.as_str()))
+        let undiscovered = self.undiscovered.iter();
+        undiscovered.map(|(cluster, reason)| (cluster, reason.as_str()))
     }
 
     /// Adds a cluster that another replica reads, and the replica's name.
@@ -192,9 +182,8 @@ impl Catalog {
 
     /// The clusters that other replicas read, and the replicas' names.
     pub fn peer_clusters(&self) -> impl Iterator<Item = (&ClusterName, &str)> {
-        self.peer_clusters
-            .iter()
-            .map(|(cluster, replica)| (cluster, replica.as_str()))
+        let clusters = self.peer_clusters.iter();
+        clusters.map(|(cluster, replica)| (cluster, replica.as_str()))
     }
 
     /// Registers one resource of one cluster. Kind, singular and scope of built-in resources are
@@ -229,11 +218,6 @@ impl Catalog {
         }
     }
 
-    /// Whether clusters are omitted that the caller cannot see.
-    pub fn is_restricted(&self) -> bool {
-        self.is_restricted
-    }
-
     /// Adds what a store holds of a cluster's objects of a resource; without it, all of them.
     pub fn add_coverage(
         &mut self,
@@ -242,10 +226,8 @@ impl Catalog {
         cluster: &ClusterName,
         coverage: &StoreCoverage,
     ) {
-        self.coverages
-            .entry((name.clone(), store.clone(), cluster.clone()))
-            .or_default()
-            .extend(coverage);
+        let key = (name.clone(), store.clone(), cluster.clone());
+        self.coverages.entry(key).or_default().extend(coverage);
     }
 
     /// What a store holds of a cluster's objects of a resource, if it was added.
@@ -317,23 +299,11 @@ impl Catalog {
         self.registries.iter().map(String::as_str)
     }
 
-    /// Every stream of the plan.
-    pub fn streams(&self) -> &[PlannedStream] {
-        &self.streams
-    }
-
-    /// Clusters whose streams may be incomplete, by store.
-    pub fn incomplete(&self) -> &[(ClusterName, StoreName)] {
-        &self.incomplete
-    }
-
     /// Whether a cluster has streams, or should have some.
     pub fn has_streams_of(&self, cluster: &ClusterName) -> bool {
-        let has_streams = self
-            .streams
-            .iter()
-            .any(|stream| stream.unit.cluster == *cluster);
-        has_streams || self.incomplete.iter().any(|(name, _)| name == cluster)
+        let mut streams = self.streams.iter();
+        streams.any(|stream| stream.unit.cluster == *cluster)
+            || self.incomplete.iter().any(|(name, _)| name == cluster)
     }
 
     /// Whether anything of a cluster is stored, or should be.
@@ -352,19 +322,7 @@ impl fmt::Debug for Catalog {
         out.debug_struct("Catalog")
             .field("resources", &self.resources)
             .field("stores", &self.stores.keys())
-            .field("stale", &self.stale)
-            .field("delayed", &self.delayed)
-            .field("registries", &self.registries)
-            .field("unread_registries", &self.unread_registries)
-            .field("is_local", &self.is_local)
-            .field("peer_clusters", &self.peer_clusters)
-            .field("streams", &self.streams.len())
-            .field("incomplete", &self.incomplete)
-            .field("gaps", &self.gaps)
-            .field("undiscovered", &self.undiscovered)
             .field("clusters", &self.clusters)
-            .field("is_restricted", &self.is_restricted)
-            .field("coverages", &self.coverages)
-            .finish()
+            .finish_non_exhaustive()
     }
 }

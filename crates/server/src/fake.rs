@@ -83,18 +83,10 @@ pub fn served(gvk: Gvk, plural: &str, namespaced: bool, short_names: &[&str]) ->
         list_and_watch: true,
         preferred: true,
         capabilities: Arc::new(ResourceCapabilities {
-            verbs: [
-                "create",
-                "delete",
-                "deletecollection",
-                "get",
-                "list",
-                "patch",
-                "update",
-                "watch",
-            ]
-            .map(Arc::from)
-            .to_vec(),
+            verbs: "create delete deletecollection get list patch update watch"
+                .split(' ')
+                .map(Arc::from)
+                .collect(),
             categories: Vec::new(),
             subresources: Vec::new(),
         }),
@@ -111,36 +103,20 @@ pub fn catalog(main: Arc<dyn IndexReader>) -> Catalog {
     let mut catalog = Catalog::default();
     catalog.add_store(store("main"), main);
     catalog.add_registry("workloads");
-    add(&mut catalog, "main", "member1", &pods());
-    add(&mut catalog, "main", "member2", &pods());
-    add(
-        &mut catalog,
-        "main",
-        "member1",
-        &served(Gvk::new("", "v1", "Node"), "nodes", false, &["no"]),
-    );
-    add(
-        &mut catalog,
-        "main",
-        "member1",
-        &served(
-            Gvk::new("apps", "v1beta1", "Deployment"),
-            "deployments",
-            true,
-            &["deploy"],
-        ),
-    );
-    add(
-        &mut catalog,
-        "main",
-        "member2",
-        &served(
-            Gvk::new("apps", "v1", "Deployment"),
-            "deployments",
-            true,
-            &["deploy"],
-        ),
-    );
+    let deployments = |version| {
+        let kind = Gvk::new("apps", version, "Deployment");
+        served(kind, "deployments", true, &["deploy"])
+    };
+    let nodes = served(Gvk::new("", "v1", "Node"), "nodes", false, &["no"]);
+    for (cluster, served) in [
+        ("member1", pods()),
+        ("member2", pods()),
+        ("member1", nodes),
+        ("member1", deployments("v1beta1")),
+        ("member2", deployments("v1")),
+    ] {
+        add(&mut catalog, "main", cluster, &served);
+    }
     catalog
 }
 

@@ -112,22 +112,22 @@ pub struct RequestLimits {
     replication: Users,
     discovery: Users,
     queries: Users,
-    search_pages: Users,
+    /// The permits of pages of searches across kinds, each for one page in memory.
+    pub(crate) search_pages: Users,
     sign_ins: Users,
     views: Users,
     computing: ComputingTurns,
     memory: Budget,
     longest_poll: LongestPoll,
-    request_timeout: Duration,
+    /// How long reading a request may take, its body included.
+    pub(crate) request_timeout: Duration,
 }
 
 impl RequestLimits {
     /// Limits with all permits free.
     pub fn new(args: &LimitArgs, metrics: &Metrics) -> Self {
-        let (short, long) = (
-            args.max_requests_in_flight as usize,
-            args.max_long_running_requests as usize,
-        );
+        let short = args.max_requests_in_flight as usize;
+        let long = args.max_long_running_requests as usize;
         let users = |permits, queue, name| {
             FairSemaphore::new(permits, queue, metrics.rejected_requests(name))
         };
@@ -152,11 +152,6 @@ impl RequestLimits {
         }
     }
 
-    /// The permits of pages of searches across kinds, each for one page in memory.
-    pub fn search_pages(&self) -> &Users {
-        &self.search_pages
-    }
-
     /// The permit of a form with a token, from this address; `None` while too many are being read.
     pub fn sign_in(&self, address: IpAddr) -> Option<UserPermit> {
         self.sign_ins.try_acquire(address.to_string().into())
@@ -169,10 +164,7 @@ impl RequestLimits {
         let permit = self.views.acquire(user, patience).await;
         let permit = permit.ok_or(ApiError::TooManyRequests)?;
         let mut memory = UserRequest::current().memory().reservation();
-        let reserved = timeout(patience, memory.grow(VIEW_BYTES)).await;
-        reserved
-            .map_err(|_| ApiError::TooManyRequests)?
-            .map_err(|error| no_memory(&error))?;
+        grow(&mut memory, VIEW_BYTES, patience).await?;
         Ok((memory, permit))
     }
 
@@ -183,10 +175,8 @@ impl RequestLimits {
         class: RequestClass,
         request: Request,
     ) -> Result<(InFlightRequest, Request), ApiError> {
-        let (user, queue_timeout) = (
-            Arc::from(caller.name.as_str()),
-            QUEUE_TIMEOUT.min(self.request_timeout),
-        );
+        let user = Arc::from(caller.name.as_str());
+        let queue_timeout = QUEUE_TIMEOUT.min(self.request_timeout);
         let permit = match class {
             // Users share these fairly, too.
             RequestClass::Replication | RequestClass::ReplicationStream => {
@@ -209,11 +199,6 @@ impl RequestLimits {
             },
             with_limited_body(request)?,
         ))
-    }
-
-    /// How long reading a request may take, its body included.
-    pub fn request_timeout(&self) -> Duration {
-        self.request_timeout
     }
 
     /// Reserves memory for a query of `bytes`, until the result is dropped.
@@ -280,6 +265,17 @@ impl InFlightRequest {
             .insert(ResponseDeadline(begun + MAX_RESPONSE_TIME));
         Ok(sent(response))
     }
+}
+
+/// Reserves memory of a request, for which it waits no longer than `patience`.
+pub(crate) async fn grow(
+    memory: &mut MemoryReservation,
+    bytes: usize,
+    patience: Duration,
+) -> Result<(), ApiError> {
+    let reserved = timeout(patience, memory.grow(bytes)).await;
+    let reserved = reserved.map_err(|_| ApiError::TooManyRequests)?;
+    reserved.map_err(|error| no_memory(&error))
 }
 
 /// The refusal of a request that there is no memory for.

@@ -20,7 +20,7 @@ pub mod documents;
 pub mod forward;
 pub mod headers;
 pub mod locate;
-mod member_proxy;
+
 mod member_query;
 pub mod member_version;
 mod namespaces;
@@ -45,15 +45,10 @@ use fleetdex_query_api::{
 };
 use http::Method;
 
+pub use self::context::MemberProxy;
 use self::context::ProxyContext;
-pub use self::member_proxy::MemberProxy;
 use crate::{
-    answers::{
-        Answers,
-        objects::{attributes, list_objects},
-        response,
-        watches::watch_objects,
-    },
+    answers::{Answers, context::AnswerContext, objects::attributes, response},
     api_error::ApiError,
     auth::caller::Caller,
     render::representation::{Endpoint, Representation},
@@ -106,26 +101,21 @@ async fn list_or_watch(
     uri: &RequestUri<'_>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let (answers, caller, catalog) = (context.answers, context.caller, context.catalog);
     let list = list_of_fleet(uri, &info.segments(), cluster)?;
     let endpoint = if list.watch_options.watch {
         Endpoint::Watch
     } else {
         Endpoint::List
     };
-    let representation = Representation::negotiate(endpoint, request.headers(), uri.query())?;
+    let asked = AnswerContext {
+        answers: context.answers,
+        caller: context.caller,
+        catalog: context.catalog,
+        representation: Representation::negotiate(endpoint, request.headers(), uri.query())?,
+    };
     if list.watch_options.watch {
         let authorized_as = attributes(&request);
-        return watch_objects(
-            answers,
-            caller,
-            catalog,
-            &list,
-            representation,
-            authorized_as,
-        )
-        .await;
+        return asked.watch_objects(&list, authorized_as).await;
     }
-    let listed = list_objects(answers, caller, catalog, &list, representation).await?;
-    listed.into_response().await
+    asked.list_objects(&list).await?.into_response().await
 }

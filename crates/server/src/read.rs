@@ -1,6 +1,6 @@
 //! Reads what a parsed request asks for from the stores, as far as its caller may see it.
 //!
-//! [`query_plan`] finds the stores in the catalog, [`visible_objects`] restricts the query,
+//! [`query_plan`] finds the stores in the catalog, [`permitted`] restricts the query,
 //! [`list`] streams the pages.
 
 pub mod across_kinds;
@@ -20,9 +20,9 @@ pub mod owners;
 pub(crate) mod page_reader;
 pub mod query_plan;
 pub mod related;
-mod remaining_pages;
+
+pub mod permitted;
 pub mod search;
 pub mod snapshot;
 pub mod store_moves;
 pub mod verify;
-pub mod visible_objects;

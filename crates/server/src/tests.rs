@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{
     Router,
-    body::Body,
+    body::{Body, Bytes},
     http::{Request, Response, StatusCode},
 };
 use fleetdex_core::{
@@ -47,9 +47,27 @@ use crate::{
 };
 
 const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
+const PODS: &str = "/apis/search.fleetdex.io/v1alpha1/search/api/v1/pods";
 
 fn app(catalog: Catalog) -> Router {
     app_with(catalog, Interpreters::default())
+}
+
+/// Over a store without objects.
+fn empty_app() -> Router {
+    app_of(&PreparedReader::with(vec![]))
+}
+
+fn app_of(reader: &Arc<PreparedReader>) -> Router {
+    app(catalog(reader.clone()))
+}
+
+fn counting(groups: Vec<Group>, total: u64, others: u64) -> Arc<PreparedReader> {
+    PreparedReader::counting(Groups {
+        groups,
+        total,
+        others,
+    })
 }
 
 fn app_with(catalog: Catalog, interpreters: Interpreters) -> Router {
@@ -58,6 +76,11 @@ fn app_with(catalog: Catalog, interpreters: Interpreters) -> Router {
 
 fn state(catalog: Catalog, interpreters: Interpreters) -> ApiState {
     let (_sender, receiver) = watch::channel(Arc::new(catalog));
+    state_over(receiver, interpreters)
+}
+
+/// Over a catalog that can be replaced.
+fn state_over(receiver: watch::Receiver<Arc<Catalog>>, interpreters: Interpreters) -> ApiState {
     let members = Arc::new(MemberProxy::new(
         fake::no_clusters(),
         CancellationToken::new(),
@@ -85,15 +108,42 @@ fn get(path: &str) -> Request<Body> {
         .unwrap()
 }
 
+fn get_with(path: &str, header: &'static str, value: &str) -> Request<Body> {
+    let mut request = get(path);
+    request.headers_mut().insert(header, value.parse().unwrap());
+    request
+}
+
 async fn fetch(app: &Router, path: &str) -> (u16, Value) {
     let response = send(app, get(path)).await;
     let code = response.status().as_u16();
     (code, body(response).await)
 }
 
+async fn code(app: &Router, path: &str) -> u16 {
+    fetch(app, path).await.0
+}
+
+async fn bytes(response: Response<Body>) -> Bytes {
+    response.into_body().collect().await.unwrap().to_bytes()
+}
+
 async fn body(response: Response<Body>) -> Value {
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    serde_json::from_slice(&bytes).unwrap()
+    serde_json::from_slice(&bytes(response).await).unwrap()
+}
+
+fn warnings_of(response: &Response<Body>) -> Vec<String> {
+    let values = response.headers().get_all("warning").iter();
+    values
+        .map(|value| value.to_str().unwrap().to_owned())
+        .collect()
+}
+
+/// The warnings of a request that is served.
+async fn warnings(app: &Router, path: &str) -> Vec<String> {
+    let response = send(app, get(path)).await;
+    assert_eq!(response.status(), StatusCode::OK, "{path}");
+    warnings_of(&response)
 }
 
 async fn refusal(app: &Router, path: &str) -> String {
@@ -114,11 +164,7 @@ async fn a_list_without_a_limit_is_complete() {
         Ok(page(&["c"], Some(cursor(3)), None)),
         Ok(page(&["d"], None, Some(0))),
     ]);
-    let (code, list) = fetch(
-        &app(catalog(main.clone())),
-        &format!("{SEARCH}/api/v1/pods"),
-    )
-    .await;
+    let (code, list) = fetch(&app_of(&main), PODS).await;
     assert_eq!(code, 200);
     insta::assert_snapshot!(list, @r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"720856573542465536"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}},{"metadata":{"name":"c"}},{"metadata":{"name":"d"}}]}"#);
     let cursors: Vec<Option<Cursor>> = main.asked().into_iter().map(|(_, from)| from).collect();
@@ -131,7 +177,7 @@ async fn a_limit_gives_one_page_and_a_continue_token() {
         Ok(page(&["a"], Some(cursor(1)), Some(7))),
         Ok(page(&["b"], None, None)),
     ]);
-    let app = app(catalog(main.clone()));
+    let app = app_of(&main);
     let path = format!("{SEARCH}/apis/apps/v1/deployments?limit=1&labelSelector=app%3Dweb");
     let (_, first) = fetch(&app, &path).await;
     assert_eq!(first["kind"], "DeploymentList");
@@ -160,11 +206,7 @@ async fn a_limit_gives_one_page_and_a_continue_token() {
 #[tokio::test]
 async fn a_page_is_never_larger_than_memory_allows() {
     let main = PreparedReader::with(vec![]);
-    fetch(
-        &app(catalog(main.clone())),
-        &format!("{SEARCH}/api/v1/pods?limit=100000"),
-    )
-    .await;
+    fetch(&app_of(&main), &format!("{PODS}?limit=100000")).await;
     assert_eq!(main.asked()[0].0.limit, 1_000);
 }
 
@@ -172,7 +214,7 @@ async fn a_page_is_never_larger_than_memory_allows() {
 async fn path_and_parameters_become_the_query() {
     let main = PreparedReader::with(vec![]);
     let path = "api/v1/namespaces/web/pods/p-1?clusters=member2&fieldSelector=status.phase!%3DRunning&labelSelector=!canary";
-    fetch(&app(catalog(main.clone())), &format!("{SEARCH}/{path}")).await;
+    fetch(&app_of(&main), &format!("{SEARCH}/{path}")).await;
     let (query, _) = main.asked().pop().unwrap();
     assert_eq!(query.clusters, [cluster("member2")]);
     assert_eq!(query.namespaces, ["web".parse().unwrap()]);
@@ -203,15 +245,10 @@ async fn stale_clusters_are_listed_with_their_time() {
 #[tokio::test]
 async fn order_and_creation_times_reach_the_store() {
     let main = PreparedReader::with(vec![]);
-    let app = app(catalog(main.clone()));
+    let app = app_of(&main);
     let query =
         "orderBy=spec.host+desc,created_at,status.podIPs&since=1970-01-01&before=1769860800";
-    assert_eq!(
-        fetch(&app, &format!("{SEARCH}/api/v1/pods?{query}"))
-            .await
-            .0,
-        200
-    );
+    assert_eq!(code(&app, &format!("{PODS}?{query}")).await, 200);
     let asked = main.asked().pop().unwrap().0;
     let node = SortKey::Field(FieldPath::new("spec.nodeName"), FieldType::Text);
     let by = |key, descending| Sort { key, descending };
@@ -223,7 +260,7 @@ async fn order_and_creation_times_reach_the_store() {
         (asked.since, asked.before),
         (Some(0), Some(1_769_860_800_000))
     );
-    let refused = refusal(&app, &format!("{SEARCH}/api/v1/pods?orderBy=spec.color")).await;
+    let refused = refusal(&app, &format!("{PODS}?orderBy=spec.color")).await;
     assert!(
         refused.starts_with(
             "400 BadRequest: parameter orderBy: field label not supported: spec.color; these are:"
@@ -235,9 +272,9 @@ async fn order_and_creation_times_reach_the_store() {
 #[tokio::test]
 async fn search_labels_set_parameters_and_those_of_the_url_win() {
     let main = PreparedReader::with(vec![]);
-    let app = app(catalog(main.clone()));
+    let app = app_of(&main);
     let labels = "labelSelector=a%3Db,search.clusterpedia.io/names+in+(x,y),search.clusterpedia.io/limit%3D7";
-    fetch(&app, &format!("{SEARCH}/api/v1/pods?{labels}&names=z")).await;
+    fetch(&app, &format!("{PODS}?{labels}&names=z")).await;
     let asked = main.asked().pop().unwrap().0;
     assert_eq!(
         (asked.labels.to_string().as_str(), asked.names, asked.limit),
@@ -245,7 +282,7 @@ async fn search_labels_set_parameters_and_those_of_the_url_win() {
     );
     let refused = refusal(
         &app,
-        &format!("{SEARCH}/api/v1/pods?labelSelector=search.clusterpedia.io/x%3Dy"),
+        &format!("{PODS}?labelSelector=search.clusterpedia.io/x%3Dy"),
     )
     .await;
     assert!(
@@ -267,14 +304,9 @@ async fn owners_are_resolved_down_to_the_requested_generation() {
     *main.relatives.lock() = [&["deployment"][..], &["rs1", "rs2"]]
         .map(|uids| found(uids).into_iter().collect())
         .into();
-    let app = app(catalog(main.clone()));
+    let app = app_of(&main);
     let query = "ownerName=web&ownerGR=deployments.apps&ownerSeniority=1&namespaces=shop";
-    assert_eq!(
-        fetch(&app, &format!("{SEARCH}/api/v1/pods?{query}"))
-            .await
-            .0,
-        200
-    );
+    assert_eq!(code(&app, &format!("{PODS}?{query}")).await, 200);
     assert_eq!(
         main.asked().pop().unwrap().0.owners,
         Some(found(&["rs1", "rs2"]).into_iter().collect())
@@ -309,8 +341,8 @@ async fn any_seniority_resolves_all_generations() {
     // One that owns itself in the end.
     *main.relatives.lock() = vec![found("b"), found("a"), found("b"), found("c")].into();
     fetch(
-        &app(catalog(main.clone())),
-        &format!("{SEARCH}/api/v1/pods?ownerUID=a&ownerSeniority=any"),
+        &app_of(&main),
+        &format!("{PODS}?ownerUID=a&ownerSeniority=any"),
     )
     .await;
     let owners = main.asked().pop().unwrap().0.owners.unwrap();
@@ -323,15 +355,11 @@ async fn any_seniority_resolves_all_generations() {
 
 #[tokio::test]
 async fn an_explanation_has_the_request_the_permission_and_the_cost_and_reads_no_object() {
-    let main = PreparedReader::counting(Groups {
-        groups: Vec::new(),
-        total: 2_500,
-        others: 0,
-    });
-    let app = app(catalog(main.clone()));
+    let main = counting(Vec::new(), 2_500, 0);
+    let app = app_of(&main);
     let (code, explanation) = fetch(
         &app,
-        &format!("{SEARCH}/api/v1/pods?labelSelector=app+in+(a,b)&explain=true"),
+        &format!("{PODS}?labelSelector=app+in+(a,b)&explain=true"),
     )
     .await;
     assert_eq!(code, 200);
@@ -367,11 +395,7 @@ async fn an_explanation_has_the_request_the_permission_and_the_cost_and_reads_no
 #[tokio::test]
 async fn only_metadata_is_a_list_of_partial_objects() {
     let main = PreparedReader::with(vec![Ok(page(&["a"], None, None))]);
-    let (_, list) = fetch(
-        &app(catalog(main)),
-        &format!("{SEARCH}/api/v1/pods?onlyMetadata=true"),
-    )
-    .await;
+    let (_, list) = fetch(&app(catalog(main)), &format!("{PODS}?onlyMetadata=true")).await;
     assert_eq!(
         (list["kind"].as_str(), list["items"][0]["kind"].as_str()),
         (
@@ -389,23 +413,22 @@ async fn large_unread_lists_are_bounded_for_each_user() {
         fleet.write_noted(POD, name, 5, Some("web"), &large).await;
     }
     let app = app(fleet.catalog());
-    let pods = format!("{SEARCH}/api/v1/pods");
     let mut unread = Vec::new();
     for _ in 0..3 {
-        unread.push(send(&app, get(&pods)).await);
+        unread.push(send(&app, get(PODS)).await);
     }
     assert!(
         unread
             .iter()
             .all(|response| response.status() == StatusCode::OK)
     );
-    let refused = refusal(&app, &pods).await;
+    let refused = refusal(&app, PODS).await;
     assert!(
         refused.starts_with("429 TooManyRequests: your other requests hold 72 MiB of memory"),
         "{refused}"
     );
     drop(unread);
-    assert_eq!(fetch(&app, &pods).await.0, 200);
+    assert_eq!(code(&app, PODS).await, 200);
 }
 
 #[tokio::test]
@@ -418,10 +441,9 @@ async fn an_abandoned_list_keeps_no_snapshot_open() {
         ]
     };
     let released = |main: &PreparedReader| main.released.lock().clone();
-    let pods = format!("{SEARCH}/api/v1/pods");
 
     let main = PreparedReader::with(pages());
-    let response = send(&app(catalog(main.clone())), get(&pods)).await;
+    let response = send(&app_of(&main), get(PODS)).await;
     assert!(released(&main).is_empty());
     drop(response);
     assert_eq!(released(&main), [cursor(1)], "the list is not continued");
@@ -429,32 +451,26 @@ async fn an_abandoned_list_keeps_no_snapshot_open() {
     // Read ahead, and again when it is needed.
     let gone = vec![Err(StoreError::Expired), Err(StoreError::Expired)];
     let main = PreparedReader::with([pages(), gone].concat());
-    let response = send(&app(catalog(main.clone())), get(&pods)).await;
+    let response = send(&app_of(&main), get(PODS)).await;
     assert!(response.into_body().collect().await.is_err());
     assert_eq!(released(&main), [cursor(2)], "a list that is cut short");
 
     let main = PreparedReader::with(pages());
-    fetch(&app(catalog(main.clone())), &format!("{pods}?limit=1")).await;
+    fetch(&app_of(&main), &format!("{PODS}?limit=1")).await;
     assert!(released(&main).is_empty(), "the client has a token");
     let main = PreparedReader::with(vec![Ok(page(&[&large], Some(cursor(1)), None))]);
-    drop(send(&app(catalog(main.clone())), get(&format!("{pods}?limit=1"))).await);
+    drop(send(&app_of(&main), get(&format!("{PODS}?limit=1"))).await);
     assert_eq!(
         released(&main),
         [cursor(1)],
         "the client has only a part of the answer"
     );
     let main = PreparedReader::with(vec![Ok(page(&[&large], Some(cursor(1)), None))]);
-    fetch(&app(catalog(main.clone())), &format!("{pods}?limit=1")).await;
+    fetch(&app_of(&main), &format!("{PODS}?limit=1")).await;
     assert!(released(&main).is_empty());
 
     let main = PreparedReader::with(pages());
-    drop(
-        send(
-            &app(catalog(main.clone())),
-            get(&format!("{pods}?watch=true")),
-        )
-        .await,
-    );
+    drop(send(&app_of(&main), get(&format!("{PODS}?watch=true"))).await);
     assert_eq!(
         released(&main),
         [cursor(1)],
@@ -464,14 +480,14 @@ async fn an_abandoned_list_keeps_no_snapshot_open() {
 
 #[tokio::test]
 async fn hostile_input_is_refused_with_its_position() {
-    let app = app(catalog(PreparedReader::with(vec![])));
+    let app = empty_app();
     let many = |count: usize| {
         (0..count)
             .map(|number| format!("l{number}"))
             .collect::<Vec<_>>()
             .join(",")
     };
-    let pods = |query: &str| format!("{SEARCH}/api/v1/pods?{query}");
+    let pods = |query: &str| format!("{PODS}?{query}");
     let refused = [
         pods(&format!("labelSelector={}", many(10_000))),
         pods("labelSelector=%7B%22match_all%22%3A%7B%7D%7D%3Da"),
@@ -521,10 +537,7 @@ async fn hostile_input_is_refused_with_its_position() {
     "#);
     // A huge limit that is a number is lowered, as a page of a real API server may be shorter than
     // asked for.
-    assert_eq!(
-        fetch(&app, &pods("limit=18446744073709551615")).await.0,
-        200
-    );
+    assert_eq!(code(&app, &pods("limit=18446744073709551615")).await, 200);
 }
 
 #[tokio::test]
@@ -542,7 +555,7 @@ async fn counts_are_an_aggregate_of_groups() {
         total: 6,
         others: 2,
     });
-    let app = app(catalog(main.clone()));
+    let app = app_of(&main);
     let counts = "/apis/search.fleetdex.io/v1alpha1/aggregate";
     let (code, answer) = fetch(
         &app,
@@ -553,11 +566,8 @@ async fn counts_are_an_aggregate_of_groups() {
     insta::assert_snapshot!(answer, @r#"{"kind":"Aggregate","apiVersion":"search.fleetdex.io/v1alpha1","metadata":{},"by":["cluster","label:app"],"total":6,"others":2,"items":[{"values":["member1","web"],"count":3},{"values":["member2",null],"count":1}]}"#);
     let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
     let uri = format!("{counts}/api/v1/pods?by=cluster,label:app");
-    let request = Request::get(uri)
-        .header("authorization", "Bearer secret")
-        .header("accept", table)
-        .body(Body::empty());
-    let shown = body(send(&app, request.unwrap()).await).await;
+    let request = get_with(&uri, "accept", table);
+    let shown = body(send(&app, request).await).await;
     let columns: Vec<&str> = shown["columnDefinitions"]
         .as_array()
         .unwrap()
@@ -586,11 +596,7 @@ async fn counts_are_an_aggregate_of_groups() {
 
 #[tokio::test]
 async fn a_name_in_no_cluster_is_an_empty_list() {
-    let (code, list) = fetch(
-        &app(catalog(PreparedReader::with(vec![]))),
-        &format!("{SEARCH}/api/v1/nodes/absent"),
-    )
-    .await;
+    let (code, list) = fetch(&empty_app(), &format!("{SEARCH}/api/v1/nodes/absent")).await;
     assert_eq!(
         (code, list["kind"].as_str(), &list["items"]),
         (200, Some("NodeList"), &json!([]))
@@ -599,7 +605,7 @@ async fn a_name_in_no_cluster_is_an_empty_list() {
 
 #[tokio::test]
 async fn an_unregistered_resource_is_not_found_with_a_remedy() {
-    let app = app(catalog(PreparedReader::with(vec![])));
+    let app = empty_app();
     let clusters = "/apis/search.fleetdex.io/v1alpha1/clusters";
     let refused = [
         format!("{SEARCH}/api/v1/secrets"),
@@ -623,7 +629,7 @@ async fn an_unregistered_resource_is_not_found_with_a_remedy() {
 
 #[tokio::test]
 async fn any_version_of_the_group_finds_the_objects_with_a_warning_about_their_versions() {
-    let app = app(catalog(PreparedReader::with(vec![])));
+    let app = empty_app();
     let mut lines = Vec::new();
     for path in [
         "v1/deployments",
@@ -632,12 +638,7 @@ async fn any_version_of_the_group_finds_the_objects_with_a_warning_about_their_v
         "v1/deployments?clusters=member2",
     ] {
         let response = send(&app, get(&format!("{SEARCH}/apis/apps/{path}"))).await;
-        let warnings: Vec<String> = response
-            .headers()
-            .get_all("warning")
-            .iter()
-            .map(|value| value.to_str().unwrap().to_owned())
-            .collect();
+        let warnings = warnings_of(&response);
         let api_version = body(response).await["apiVersion"]
             .as_str()
             .unwrap()
@@ -669,14 +670,14 @@ async fn registries_that_may_not_be_read_are_not_reported_as_absent() {
 #[tokio::test]
 async fn without_any_registry_the_error_says_to_create_one() {
     assert_eq!(
-        refusal(&app(Catalog::default()), &format!("{SEARCH}/api/v1/pods")).await,
+        refusal(&app(Catalog::default()), PODS).await,
         "404 NotFound: no ResourceRegistry selects pods: there is no ResourceRegistry yet; create one"
     );
 }
 
 #[tokio::test]
 async fn invalid_selectors_are_refused_with_their_position() {
-    let app = app(catalog(PreparedReader::with(vec![])));
+    let app = empty_app();
     let mut messages = Vec::new();
     for query in [
         "labelSelector=a+in+(b",
@@ -709,18 +710,17 @@ async fn errors_of_the_store_become_statuses_that_clients_act_on() {
     };
     let main = PreparedReader::with(vec![Err(StoreError::Expired), Err(unreachable), Err(busy)]);
     let app = app(catalog(main));
-    let pods = format!("{SEARCH}/api/v1/pods");
     assert!(
-        refusal(&app, &pods)
+        refusal(&app, PODS)
             .await
             .starts_with("410 Expired: the continue token has expired")
     );
     assert!(
-        refusal(&app, &pods)
+        refusal(&app, PODS)
             .await
             .starts_with("503 ServiceUnavailable: the store cannot be reached")
     );
-    let overloaded = send(&app, get(&pods)).await;
+    let overloaded = send(&app, get(PODS)).await;
     assert_eq!(overloaded.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(overloaded.headers()["retry-after"], "1");
 }
@@ -731,18 +731,14 @@ async fn an_error_after_the_first_page_cuts_the_response_instead_of_ending_it() 
         Ok(page(&["a"], Some(cursor(1)), None)),
         Err(StoreError::Expired),
     ]);
-    let response = send(&app(catalog(main)), get(&format!("{SEARCH}/api/v1/pods"))).await;
+    let response = send(&app(catalog(main)), get(PODS)).await;
     assert_eq!(response.status(), StatusCode::OK);
     assert!(response.into_body().collect().await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_is_a_timeout() {
-    let refused = refusal(
-        &app(catalog(PreparedReader::hanging())),
-        &format!("{SEARCH}/api/v1/pods"),
-    )
-    .await;
+    let refused = refusal(&app(catalog(PreparedReader::hanging())), PODS).await;
     assert_eq!(
         refused,
         "504 Timeout: the store did not answer within 30 s; ask for less, or try again"
@@ -758,16 +754,7 @@ async fn stale_and_unknown_clusters_are_named_in_warnings() {
         "disconnected since \"yesterday\"",
     );
     let app = app(stale);
-    let warnings = async |path: &str| {
-        let response = send(&app, get(&format!("{SEARCH}/{path}"))).await;
-        assert_eq!(response.status(), StatusCode::OK);
-        let values = response
-            .headers()
-            .get_all("warning")
-            .iter()
-            .map(|value| value.to_str().unwrap().to_owned());
-        values.collect::<Vec<_>>()
-    };
+    let warnings = async |path: &str| warnings(&app, &format!("{SEARCH}/{path}")).await;
     assert_eq!(
         warnings("api/v1/pods").await,
         [r#"299 - "cluster member2 is disconnected since \"yesterday\"""#]
@@ -795,16 +782,7 @@ async fn gaps_of_a_result_are_named_in_warnings_of_bounded_length() {
     );
     partial.add_undiscovered(cluster("member3"), "not read".to_owned());
     let app = app(partial);
-    let warnings = async |path: &str| {
-        let response = send(&app, get(&format!("{SEARCH}/{path}"))).await;
-        assert_eq!(response.status(), StatusCode::OK);
-        let values = response
-            .headers()
-            .get_all("warning")
-            .iter()
-            .map(|value| value.to_str().unwrap().to_owned());
-        values.collect::<Vec<_>>()
-    };
+    let warnings = async |path: &str| warnings(&app, &format!("{SEARCH}/{path}")).await;
     let not_shown = r#"299 - "pods of cluster member1 are not shown""#;
     let not_known = r#"299 - "whether cluster member3 has pods is not known: it is not read""#;
     let all = warnings("api/v1/pods").await;
@@ -836,7 +814,7 @@ async fn gaps_of_a_result_are_named_in_warnings_of_bounded_length() {
 async fn a_list_of_clusters_without_the_resource_is_empty() {
     let main = PreparedReader::with(vec![Ok(page(&["wrong"], None, None))]);
     let (code, list) = fetch(
-        &app(catalog(main.clone())),
+        &app_of(&main),
         &format!("{SEARCH}/api/v1/nodes?clusters=member2"),
     )
     .await;
@@ -846,7 +824,7 @@ async fn a_list_of_clusters_without_the_resource_is_empty() {
 
 #[tokio::test]
 async fn unknown_paths_are_not_found_as_with_an_apiserver() {
-    let app = app(catalog(PreparedReader::with(vec![])));
+    let app = empty_app();
     let mut lines = Vec::new();
     for path in [
         "search/api/v1/nothings",
@@ -887,16 +865,15 @@ async fn all_stores_with_a_part_are_queried_unless_the_client_names_one() {
     two.add_store(store("other"), other.clone());
     add(&mut two, "other", "member3", &pods());
     let app = app(two);
-    let pods = format!("{SEARCH}/api/v1/pods");
     assert_eq!(
-        refusal(&app, &format!("{pods}?store=third")).await,
+        refusal(&app, &format!("{PODS}?store=third")).await,
         "400 BadRequest: parameter store: third does not hold pods; these do: main, other"
     );
-    fetch(&app, &format!("{pods}?clusters=member3")).await;
+    fetch(&app, &format!("{PODS}?clusters=member3")).await;
     assert_eq!((main.asked().len(), other.asked().len()), (0, 1));
-    fetch(&app, &format!("{pods}?store=main")).await;
+    fetch(&app, &format!("{PODS}?store=main")).await;
     assert_eq!((main.asked().len(), other.asked().len()), (1, 1));
-    fetch(&app, &pods).await;
+    fetch(&app, PODS).await;
     assert_eq!((main.asked().len(), other.asked().len()), (2, 2));
     assert_eq!(
         main.asked()[1].0.clusters,
@@ -907,13 +884,8 @@ async fn all_stores_with_a_part_are_queried_unless_the_client_names_one() {
 
 #[tokio::test]
 async fn only_the_token_opens_anything_but_health() {
-    let app = app(catalog(PreparedReader::with(vec![])));
-    for path in [
-        &format!("{SEARCH}/api/v1/pods"),
-        "/version",
-        "/apis",
-        "/nowhere",
-    ] {
+    let app = empty_app();
+    for path in [PODS, "/version", "/apis", "/nowhere"] {
         let anonymous = send(&app, Request::get(path).body(Body::empty()).unwrap()).await;
         assert_eq!(anonymous.status(), StatusCode::UNAUTHORIZED, "{path}");
         assert_eq!(anonymous.headers()["www-authenticate"], "Bearer");
@@ -927,12 +899,11 @@ async fn only_the_token_opens_anything_but_health() {
 
 #[tokio::test]
 async fn unserved_methods_and_media_types_are_statuses_too() {
-    let app = app(catalog(PreparedReader::with(vec![])));
-    let pods = format!("{SEARCH}/api/v1/pods");
+    let app = empty_app();
     let authorized = |method: &str| {
         Request::builder()
             .method(method)
-            .uri(&pods)
+            .uri(PODS)
             .header("authorization", "Bearer secret")
     };
     let post = send(&app, authorized("POST").body(Body::from("{}")).unwrap()).await;
@@ -983,7 +954,7 @@ async fn options_and_head_are_served() {
         (response.status().as_u16(), allow.unwrap_or_default())
     };
     assert_eq!(
-        ask("OPTIONS", &format!("{SEARCH}/api/v1/pods")).await,
+        ask("OPTIONS", PODS).await,
         (204, "GET, HEAD, OPTIONS".to_owned())
     );
     assert_eq!(
@@ -991,22 +962,13 @@ async fn options_and_head_are_served() {
         (204, "POST, OPTIONS".to_owned())
     );
     assert_eq!(ask("OPTIONS", "/nowhere").await.0, 404);
-    assert_eq!(ask("HEAD", &format!("{SEARCH}/api/v1/pods")).await.0, 200);
+    assert_eq!(ask("HEAD", PODS).await.0, 200);
 }
 
 #[tokio::test]
 async fn unknown_parameters_are_ignored_with_a_warning_each() {
-    let app = app(catalog(PreparedReader::with(vec![])));
-    let warnings = async |path: &str| {
-        let response = send(&app, get(path)).await;
-        assert_eq!(response.status(), StatusCode::OK, "{path}");
-        let values = response
-            .headers()
-            .get_all("warning")
-            .iter()
-            .map(|value| value.to_str().unwrap().to_owned());
-        values.collect::<Vec<_>>()
-    };
+    let app = empty_app();
+    let warnings = async |path: &str| warnings(&app, path).await;
     let color = r#"299 - "unknown parameter \"color\" is ignored""#;
     let counts = "/apis/search.fleetdex.io/v1alpha1/aggregate/api/v1/pods";
     for path in [
@@ -1020,11 +982,7 @@ async fn unknown_parameters_are_ignored_with_a_warning_each() {
             "{path}"
         );
     }
-    let main = PreparedReader::counting(Groups {
-        groups: vec![],
-        total: 0,
-        others: 0,
-    });
+    let main = counting(vec![], 0, 0);
     let counting = send(
         &self::app(catalog(main)),
         get(&format!("{counts}?color=red")),
@@ -1034,7 +992,7 @@ async fn unknown_parameters_are_ignored_with_a_warning_each() {
     let many: Vec<String> = (0..20)
         .map(|number| format!("p{number}{}=1", "x".repeat(100)))
         .collect();
-    let shown = warnings(&format!("{SEARCH}/api/v1/pods?{}", many.join("&"))).await;
+    let shown = warnings(&format!("{PODS}?{}", many.join("&"))).await;
     assert_eq!(
         (shown.len(), shown[16].as_str()),
         (17, r#"299 - "4 more unknown parameters are ignored""#)
@@ -1049,16 +1007,13 @@ async fn a_table_or_yaml_is_sent_to_clients_that_accept_it() {
             Ok(page(&["a"], Some(cursor(1)), None)),
             Ok(page(&["b"], None, None)),
         ]);
-        let mut request = get(&format!("{SEARCH}/api/v1/nodes"));
-        request
-            .headers_mut()
-            .insert("accept", media.parse().unwrap());
+        let request = get_with(&format!("{SEARCH}/api/v1/nodes"), "accept", media);
         let response = send(&app(catalog(main)), request).await;
         let media_type = response.headers()["content-type"]
             .to_str()
             .unwrap()
             .to_owned();
-        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let bytes = bytes(response).await;
         format!(
             "{media_type}\n{}",
             String::from_utf8(bytes.to_vec()).unwrap()
@@ -1098,39 +1053,25 @@ async fn a_response_that_the_client_has_already_is_not_sent_again() {
     );
     let app = app(catalog(main));
     let ask = async |path: &str, method: &str, known: &str| {
-        let mut request = get(path);
+        let mut request = get_with(path, "if-none-match", known);
         *request.method_mut() = method.parse().unwrap();
-        request
-            .headers_mut()
-            .insert("if-none-match", known.parse().unwrap());
         let response = send(&app, request).await;
         let tag = response.headers()["etag"].to_str().unwrap().to_owned();
-        (
-            response.status().as_u16(),
-            tag,
-            response
-                .into_body()
-                .collect()
-                .await
-                .unwrap()
-                .to_bytes()
-                .len(),
-        )
+        (response.status().as_u16(), tag, bytes(response).await.len())
     };
-    let pods = format!("{SEARCH}/api/v1/pods");
-    let (code, tag, length) = ask(&pods, "GET", "").await;
+    let (code, tag, length) = ask(PODS, "GET", "").await;
     assert!(
         code == 200 && length > 0 && tag.starts_with("W/\""),
         "{code} {tag} {length}"
     );
-    assert_eq!(ask(&pods, "GET", &tag).await, (304, tag.clone(), 0));
-    assert_eq!(ask(&pods, "HEAD", &tag).await, (304, tag.clone(), 0));
+    assert_eq!(ask(PODS, "GET", &tag).await, (304, tag.clone(), 0));
+    assert_eq!(ask(PODS, "HEAD", &tag).await, (304, tag.clone(), 0));
     assert_eq!(
-        ask(&pods, "GET", "W/\"other\"").await,
+        ask(PODS, "GET", "W/\"other\"").await,
         (200, tag.clone(), length)
     );
     assert_ne!(
-        ask(&pods, "GET", &tag).await.1,
+        ask(PODS, "GET", &tag).await.1,
         tag,
         "the objects are others now"
     );
@@ -1146,19 +1087,13 @@ async fn large_responses_are_compressed_for_clients_that_accept_it() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let ask = async |count: usize, accepted: &str| {
         let main = PreparedReader::with(vec![Ok(page(&names[..count], None, None))]);
-        let mut request = get(&format!("{SEARCH}/api/v1/pods"));
-        request
-            .headers_mut()
-            .insert("accept-encoding", accepted.parse().unwrap());
+        let request = get_with(PODS, "accept-encoding", accepted);
         let response = send(&app(catalog(main)), request).await;
         let encoding = response
             .headers()
             .get("content-encoding")
             .map(|value| value.to_str().unwrap().to_owned());
-        (
-            encoding,
-            response.into_body().collect().await.unwrap().to_bytes(),
-        )
+        (encoding, bytes(response).await)
     };
     let (encoding, plain) = ask(5_000, "identity").await;
     assert!(encoding.is_none() && plain.len() > 128 * 1024);
@@ -1198,7 +1133,7 @@ async fn verify(app: &Router, query: &str) -> (u16, String) {
     )
     .await;
     let code = response.status().as_u16();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    let bytes = bytes(response).await;
     (code, String::from_utf8(bytes.to_vec()).unwrap())
 }
 
@@ -1259,7 +1194,7 @@ async fn a_long_verification_reports_its_progress() {
 
 #[tokio::test]
 async fn only_indexed_clusters_can_be_verified_and_only_with_post() {
-    let app = app(catalog(PreparedReader::with(vec![])));
+    let app = empty_app();
     let (code, text) = verify(&app, "?clusters=member9").await;
     assert!(
         code == 404 && text.contains("no ResourceRegistry selects a member of this name"),
@@ -1281,7 +1216,7 @@ async fn only_indexed_clusters_can_be_verified_and_only_with_post() {
 
 #[tokio::test]
 async fn discovery_lists_the_registered_resources_as_an_apiserver_would() {
-    let app = app(catalog(PreparedReader::with(vec![])));
+    let app = empty_app();
     let proxy = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";
     let mut documents = Vec::new();
     for path in [
@@ -1347,7 +1282,7 @@ async fn the_servers_own_groups_are_discoverable() {
         "/openapi/v3",
         "/openapi/v3/apis/search.fleetdex.io/v1alpha1?hash=a",
     ] {
-        assert_eq!(fetch(&app, path).await.0, 200, "{path}");
+        assert_eq!(code(&app, path).await, 200, "{path}");
     }
     let (_, version) = fetch(&app, "/version").await;
     assert_eq!(

@@ -12,12 +12,12 @@ use fleetdex_core::{
     model::{HEALTH_MESSAGE, IndexName, is_interpreted_field},
     query::ResourceName,
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use zstd::dict::from_continuous;
 
 use super::{
+    compressed::{Decompressor, Dictionary},
     document::StoredDocument,
-    packed::{Dictionary, Unpacker},
 };
 
 /// Documents after which the first dictionary of a kind is trained. Kinds with fewer are small
@@ -97,13 +97,9 @@ impl KindDictionary {
 }
 
 impl Codec {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ResourceName, KindDictionary>> {
-        self.kinds.lock()
-    }
-
     /// The dictionary of a kind, if it has one yet.
     pub(super) fn dictionary(&self, resource: &ResourceName) -> Option<Arc<Dictionary>> {
-        self.lock().get(resource)?.dictionary.clone()
+        self.kinds.lock().get(resource)?.dictionary.clone()
     }
 
     /// Fingerprint of an object and its interpretation, which is among its terms: two different
@@ -124,7 +120,7 @@ impl Codec {
     /// Takes a pass to continue, to be returned with [`put_back`](Self::put_back) unless it is
     /// done.
     pub(super) fn take_repacking(&self) -> Option<Repacking> {
-        self.lock().iter_mut().find_map(|(resource, kind)| {
+        self.kinds.lock().iter_mut().find_map(|(resource, kind)| {
             let dictionary = Arc::clone(kind.dictionary.as_ref()?);
             Some(Repacking {
                 resource: resource.clone(),
@@ -135,20 +131,15 @@ impl Codec {
     }
 
     pub(super) fn put_back(&self, repacking: Repacking) {
-        let Repacking {
-            resource,
-            dictionary,
-            position,
-        } = repacking;
-        let mut kinds = self.lock();
-        let kind = kinds.get_mut(&resource);
+        let mut kinds = self.kinds.lock();
+        let kind = kinds.get_mut(&repacking.resource);
         // With a newer dictionary the pass starts again.
         if let Some(kind) = kind.filter(|kind| {
             kind.dictionary
                 .as_ref()
-                .is_some_and(|newest| Arc::ptr_eq(newest, &dictionary))
+                .is_some_and(|newest| Arc::ptr_eq(newest, &repacking.dictionary))
         }) {
-            kind.repack = Some(position);
+            kind.repack = Some(repacking.position);
         }
     }
 
@@ -156,7 +147,7 @@ impl Codec {
     pub(super) fn sample<'d>(&self, documents: impl Iterator<Item = &'d Arc<StoredDocument>>) {
         let mut complete = Vec::new();
         {
-            let mut kinds = self.lock();
+            let mut kinds = self.kinds.lock();
             for document in documents {
                 let resource = &document.origin.resource;
                 if !kinds.contains_key(resource) {
@@ -172,7 +163,7 @@ impl Codec {
             match train(&samples) {
                 Ok(dictionary) => {
                     tracing::debug!(resource = %resource.plural, samples = samples.len(), "trained a dictionary");
-                    let mut kinds = self.lock();
+                    let mut kinds = self.kinds.lock();
                     let kind = kinds.entry(resource).or_default();
                     (kind.dictionary, kind.repack) =
                         (Some(Arc::new(dictionary)), Some(RepackPosition::default()));
@@ -188,7 +179,7 @@ impl Codec {
 /// Trains a dictionary on the samples that still exist.
 fn train(samples: &[Weak<StoredDocument>]) -> io::Result<Dictionary> {
     let (mut text, mut sizes) = (Vec::new(), Vec::new());
-    let mut unpacker = Unpacker::new();
+    let mut unpacker = Decompressor::new();
     for document in samples.iter().filter_map(Weak::upgrade) {
         let sample = document.object(&mut unpacker)?;
         sizes.push(sample.len());

@@ -7,7 +7,7 @@ use fleetdex_core::model::{Version, uuid};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{packed::Packed, terms::TermNumbers};
+use super::{compressed::Compressed, terms::TermNumbers};
 
 /// Separates namespace and name. No name has it, and it sorts before every other character, so that
 /// the joined texts are ordered as the pairs are.
@@ -22,7 +22,7 @@ pub(super) struct Content {
     /// Seconds since 1970.
     pub(super) created: Option<u32>,
     pub(super) fingerprint: u64,
-    pub(super) packed: Packed,
+    pub(super) packed: Compressed,
     pub(super) terms: TermNumbers,
 }
 
@@ -61,7 +61,7 @@ impl Content {
         (id, id_prefix): (&str, &str),
         version: Version,
         metadata: &IndexedMetadata<'_>,
-        (fingerprint, packed): (u64, Packed),
+        (fingerprint, packed): (u64, Compressed),
         terms: TermNumbers,
     ) -> Self {
         let created = metadata

@@ -10,11 +10,11 @@ use fleetdex_core::{
     },
     query::{HeldMemory, Hit, ResourceName, Sort, SortKey},
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::{
+    compressed::{Compressed, Compressor, Decompressor, Dictionary},
     content::{Content, DocumentIdentity, SEPARATOR},
-    packed::{Dictionary, Packed, Packer, Unpacker},
     sort_position::{SortPosition, Uid},
     terms::{TermDictionary, TermTable, read_numbers, write_numbers},
 };
@@ -46,8 +46,9 @@ pub(super) struct StoredDocument {
     /// Bytes of namespace and name.
     path_len: u32,
     /// Seconds since 1970, the resolution of API servers; 0 where it is unknown.
-    created: u32,
-    packed: Mutex<Packed>,
+    pub(super) created: u32,
+    /// Locked while it is unpacked, which blocks only readers of the same object.
+    pub(crate) packed: Mutex<Compressed>,
 }
 
 /// The sort texts of a document, one for each field of an order.
@@ -55,28 +56,18 @@ pub(super) type SortTexts = Box<[Option<String>]>;
 
 impl StoredDocument {
     pub(super) fn new(origin: Arc<Origin>, content: Content) -> Self {
-        let Content {
-            version,
-            identity,
-            path,
-            created,
-            fingerprint,
-            packed,
-            terms,
-        } = content;
-        let path_len = u32::try_from(path.len()).unwrap_or_default();
-        let mut head = path.into_bytes();
-        write_numbers(&terms.take(), &mut head);
-        let (head, created) = (head.into(), created.unwrap_or_default());
+        let path_len = u32::try_from(content.path.len()).unwrap_or_default();
+        let mut head = content.path.into_bytes();
+        write_numbers(&content.terms.take(), &mut head);
         Self {
             origin,
-            version,
-            identity,
-            fingerprint,
-            head,
+            version: content.version,
+            identity: content.identity,
+            fingerprint: content.fingerprint,
+            head: head.into(),
             path_len,
-            created,
-            packed: Mutex::new(packed),
+            created: content.created.unwrap_or_default(),
+            packed: Mutex::new(content.packed),
         }
     }
 
@@ -124,32 +115,25 @@ impl StoredDocument {
     }
 
     pub(super) fn uid(&self) -> Cow<'_, str> {
-        self.sort_position().uid.into_text()
+        self.sort_position().uid.text()
     }
 
     pub(super) fn sort_position(&self) -> SortPosition<'_> {
         let (namespace, name) = self.split();
         let uid = match &self.identity {
             DocumentIdentity::Uuid(bytes) => Uid::Uuid(*bytes),
-            DocumentIdentity::Text(uid) => Uid::Text(Cow::Borrowed(uid)),
-            DocumentIdentity::Apart(both) => Uid::Text(Cow::Borrowed(&both.1)),
+            DocumentIdentity::Text(uid) => Uid::Text(uid),
+            DocumentIdentity::Apart(both) => Uid::Text(&both.1),
         };
-        let origin = &*self.origin;
-        let (cluster, created) = (origin.cluster.as_str(), self.created);
         SortPosition {
             namespace,
             name,
-            cluster,
-            created,
+            cluster: self.origin.cluster.as_str(),
+            created: self.created,
             uid,
-            api_version: &origin.api_version,
+            api_version: &self.origin.api_version,
             texts: Cow::Borrowed(&[]),
         }
-    }
-
-    /// When it was created, in seconds since 1970; 0 where that is unknown.
-    pub(super) fn created(&self) -> u32 {
-        self.created
     }
 
     /// Whether it was created from `since` until before `before`, in seconds; false without a
@@ -191,17 +175,16 @@ impl StoredDocument {
 
     /// About how many bytes it takes.
     pub(super) fn footprint(&self) -> usize {
-        size_of::<Self>() + self.head.len() + self.packed().len()
+        size_of::<Self>() + self.head.len() + self.packed.lock().len()
     }
 
     /// The length of the object as JSON; 0 if it cannot be read.
     pub(super) fn object_len(&self) -> usize {
-        self.packed().object_len().unwrap_or_default()
+        self.packed.lock().object_len().unwrap_or_default()
     }
 
-    /// The object as JSON.
-    pub(super) fn object(&self, unpacker: &mut Unpacker) -> io::Result<Vec<u8>> {
-        unpacker.unpack(&self.packed())
+    pub(super) fn object(&self, unpacker: &mut Decompressor) -> io::Result<Vec<u8>> {
+        unpacker.unpack(&self.packed.lock())
     }
 
     /// The values at some paths of the object; none if it cannot be read, so that it is not found
@@ -209,7 +192,7 @@ impl StoredDocument {
     pub(super) fn leaves(
         &self,
         paths: &BTreeSet<FieldPath>,
-        unpacker: &mut Unpacker,
+        unpacker: &mut Decompressor,
     ) -> Vec<(String, String)> {
         let mut found = LeafCollector {
             paths,
@@ -229,7 +212,7 @@ impl StoredDocument {
     }
 
     /// The object as a query returns it.
-    pub(super) fn hit(&self, unpacker: &mut Unpacker) -> Result<Hit, StoreError> {
+    pub(super) fn hit(&self, unpacker: &mut Decompressor) -> Result<Hit, StoreError> {
         let failed = |reason: String| {
             StoreError::Embedded(format!("document {} cannot be read: {reason}", self.id()))
         };
@@ -256,25 +239,20 @@ impl StoredDocument {
     pub(super) fn pack_again(
         &self,
         dictionary: &Arc<Dictionary>,
-        packer: &mut Packer,
-        unpacker: &mut Unpacker,
+        packer: &mut Compressor,
+        unpacker: &mut Decompressor,
     ) -> io::Result<()> {
-        if self.packed().is_packed_with(dictionary) {
+        if self.packed.lock().is_packed_with(dictionary) {
             return Ok(());
         }
         let packed = packer.pack(Some(Arc::clone(dictionary)), &self.object(unpacker)?)?;
-        *self.packed() = packed;
+        *self.packed.lock() = packed;
         Ok(())
     }
 
     /// Whether a document of the same id is the same.
     pub(super) fn equals(&self, version: Version, fingerprint: u64) -> bool {
         self.version == version && self.fingerprint == fingerprint
-    }
-
-    /// Locked while it is unpacked, which blocks only readers of the same object.
-    pub(super) fn packed(&self) -> MutexGuard<'_, Packed> {
-        self.packed.lock()
     }
 }
 

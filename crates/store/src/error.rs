@@ -1,5 +1,6 @@
 //! Errors of stores, and what they mean for the caller.
 
+use fleetdex_core::query::QueryError;
 use fleetdex_limits::intake::IntakeError;
 
 /// The reason of a refused signature whose time is more than five minutes from that of AWS.
@@ -146,7 +147,27 @@ pub enum StoreError {
     Expired,
 }
 
+impl From<QueryError> for StoreError {
+    fn from(error: QueryError) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
 impl StoreError {
+    /// The error of a response that is not what an operation needs.
+    pub(crate) fn garbled(operation: &str, reason: impl std::fmt::Display) -> Self {
+        Self::Garbled {
+            operation: operation.to_owned(),
+            reason: reason.to_string(),
+        }
+    }
+
+    /// The error of an operation that may succeed later.
+    pub(crate) fn busy(status: u16, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Busy { status, reason }
+    }
+
     /// The reason of a condition, in CamelCase.
     pub fn reason(&self) -> &'static str {
         match self {

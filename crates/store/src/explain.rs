@@ -3,14 +3,16 @@
 //!
 //! They are the same for every store, because an embedded store answers as OpenSearch would.
 
-use fleetdex_core::query::{CheckedQuery, GroupKey, Query, QueryError, RankedQuery};
+use fleetdex_core::query::{CheckedQuery, GroupKey, Query, QueryError};
 use serde_json::Value;
 
 use crate::opensearch::dsl::{
     Paging,
     composite::{PAGE, composites},
-    ranked_body, request_body,
+    request_body,
 };
+
+pub use crate::opensearch::dsl::ranked_body as ranked_page;
 
 /// The first page of a query. It has one object more than is returned, which shows whether another
 /// page follows.
@@ -38,9 +40,4 @@ pub fn groups(query: &Query, by: &[GroupKey]) -> Result<Vec<Value>, QueryError> 
         .iter()
         .map(|request| request.body(None, PAGE))
         .collect())
-}
-
-/// A page of a search over several resources.
-pub fn ranked_page(query: &RankedQuery) -> Result<Value, QueryError> {
-    ranked_body(query)
 }

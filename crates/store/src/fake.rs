@@ -25,9 +25,9 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::{
-    ChangeLogWriter, CheckpointStore, Checkpoints, DocumentVersions, DocumentWriter, Extent,
-    IndexReader, IndexRevision, IndexSharing, IndexWriter, MadeBy, RevisionStore, StoreError,
-    StoredVersion, VisibleResources, Visit,
+    ChangeLogWriter, CheckpointStore, Checkpoints, CompleteResources, DocumentVersions,
+    DocumentWriter, Extent, IndexReader, IndexRevision, IndexSharing, IndexWriter, MadeBy,
+    RevisionStore, StoreError, StoredVersion, Visit,
     bulk::{Verdict, Write},
     changes::Log,
 };
@@ -253,7 +253,7 @@ impl RevisionStore for PreparedWriter {
         Ok(IndexRevision::first(&IndexPrefix::default(), cluster))
     }
 
-    async fn activate(&self, _: &IndexRevision, _: &VisibleResources) -> Result<(), StoreError> {
+    async fn activate(&self, _: &IndexRevision, _: &CompleteResources) -> Result<(), StoreError> {
         Ok(())
     }
 

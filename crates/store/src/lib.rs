@@ -14,6 +14,9 @@ pub mod bulk;
 pub mod changes;
 mod checkpoint;
 mod codec;
+mod complete_resources;
+mod compressed;
+mod compressed_document;
 mod content;
 mod document;
 mod error;
@@ -24,8 +27,6 @@ pub mod fake;
 pub mod memory;
 pub mod merged;
 pub mod opensearch;
-mod packed;
-mod packed_document;
 mod postings;
 mod query_filter;
 mod reader;
@@ -34,15 +35,14 @@ mod sort_position;
 mod terms;
 mod text_index;
 mod view_quota;
-mod visible_resources;
 mod writer;
 
 pub use checkpoint::{Checkpoint, Checkpoints, KindOfUnit};
+pub use complete_resources::CompleteResources;
 pub use error::StoreError;
 pub use extent::{Extent, KindExtent, StoredVersion, Visit};
 pub use reader::IndexReader;
 pub use revision::IndexRevision;
-pub use visible_resources::VisibleResources;
 pub use writer::{
     ChangeLogWriter, CheckpointStore, DocumentVersions, DocumentWriter, IndexSharing, IndexWriter,
     MadeBy, RevisionStore, ShardUse,

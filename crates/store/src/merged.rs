@@ -13,7 +13,7 @@ use fleetdex_core::{
     query::{
         Cursor, GroupKey, Groups, Hit, Page, Query, Relative, RelativesQuery,
         aggregate::GroupCounts,
-        merge::{SortedHit, SortedPage, StorePosition, merge},
+        merge::{SortedHit, StorePosition, merge},
     },
 };
 use futures::future::try_join_all;
@@ -152,19 +152,13 @@ impl Merged {
         let mut rests = Vec::with_capacity(pages.len());
         let mut items = Vec::with_capacity(pages.len());
         for ReadPage { page, view } in pages {
-            let SortedPage {
-                items: placed,
-                view: _,
-                more,
-                remaining,
-            } = page;
             rests.push(PageRest {
-                count: placed.len(),
+                count: page.items.len(),
                 view,
-                more,
-                remaining,
+                more: page.more,
+                remaining: page.remaining,
             });
-            items.push((placed, more));
+            items.push((page.items, page.more));
         }
         let (items, taken) = merge(items, &query.sort, query.limit);
         let (mut positions, mut views) = (Vec::new(), Vec::new());
@@ -179,8 +173,7 @@ impl Merged {
         if positions.is_empty() {
             return Ok(Page {
                 items,
-                next: None,
-                remaining: None,
+                ..Page::default()
             });
         }
         let remaining = positions
@@ -238,16 +231,11 @@ impl Merged {
             .into_iter()
             .filter(|(_, cursor)| !cursor.snapshot.is_empty());
         let position = |(store, cursor): (StoreName, Cursor)| {
-            let Cursor {
-                snapshot,
-                after,
-                remaining,
-            } = cursor;
             json!(StorePosition {
                 store: store.to_string(),
-                view: snapshot,
-                after,
-                left: remaining
+                view: cursor.snapshot,
+                after: cursor.after,
+                left: cursor.remaining
             })
         };
         Some(Cursor {
@@ -336,9 +324,7 @@ impl Merged {
 fn tallied(parts: Vec<Groups>, top: usize) -> Result<Groups, StoreError> {
     let mut tally = GroupCounts::default();
     for group in parts.into_iter().flat_map(|groups| groups.groups) {
-        tally
-            .add(group.values, group.count)
-            .map_err(|error| StoreError::Invalid(error.to_string()))?;
+        tally.add(group.values, group.count)?;
     }
     Ok(tally.largest(top))
 }

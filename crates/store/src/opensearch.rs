@@ -31,7 +31,7 @@ pub use indices::{
     index_template::{MAPPING_VERSION, index_template, mappings},
 };
 pub use read::contexts::{AllListContexts, LIST_CONTEXTS, ListContexts};
-pub use sharing::placement::PlacementRules;
+pub use sharing::placement_rules::PlacementRules;
 
 #[cfg(test)]
 mod tests;

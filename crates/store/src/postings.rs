@@ -148,7 +148,6 @@ impl Postings {
         }
     }
 
-    /// The keys that documents have.
     pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
         self.by_key.keys().map(|key| &**key)
     }

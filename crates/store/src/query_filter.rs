@@ -12,15 +12,15 @@ use fleetdex_core::{
 };
 
 use super::{
+    compressed::Decompressor,
     document::StoredDocument,
-    packed::Unpacker,
     terms::{NAMESPACE, OWNER, StoredTerm, WORD_KEYS, label_key, label_of},
 };
 
 /// A query's conditions on the documents of its resource, all of which have to hold.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
-    conditions: Vec<FilterCondition>,
+    pub(super) conditions: Vec<FilterCondition>,
     /// The keys of the terms that these read.
     keys: BTreeSet<String>,
     /// Conditions on paths that have no terms, which are looked up in the object itself.
@@ -135,10 +135,6 @@ impl Filter {
         Some(Cow::Owned(narrowed))
     }
 
-    pub(super) fn conditions(&self) -> &[FilterCondition] {
-        &self.conditions
-    }
-
     pub(super) fn words(&self) -> &[Word] {
         self.words.words()
     }
@@ -173,7 +169,7 @@ impl Filter {
         if self.on_object.is_empty() {
             return Ok(true);
         }
-        let leaves = self.leaves(document, &mut Unpacker::new());
+        let leaves = document.leaves(&self.paths, &mut Decompressor::new());
         fuel.take(self.on_object.len().saturating_mul(leaves.len()))?;
         Ok(self.leaves_match(document, &leaves))
     }
@@ -243,13 +239,9 @@ impl Filter {
     pub(super) fn matches_object(
         &self,
         document: &StoredDocument,
-        unpacker: &mut Unpacker,
+        unpacker: &mut Decompressor,
     ) -> bool {
-        self.leaves_match(document, &self.leaves(document, unpacker))
-    }
-
-    fn leaves(&self, document: &StoredDocument, unpacker: &mut Unpacker) -> Vec<(String, String)> {
-        document.leaves(&self.paths, unpacker)
+        self.leaves_match(document, &document.leaves(&self.paths, unpacker))
     }
 
     fn leaves_match(&self, document: &StoredDocument, leaves: &[(String, String)]) -> bool {
@@ -263,19 +255,7 @@ impl Filter {
     }
 
     fn require(&mut self, test: Test) {
-        self.add(FilterCondition {
-            test,
-            negated: false,
-            or_else: None,
-        });
-    }
-
-    fn refuse(&mut self, test: Test) {
-        self.add(FilterCondition {
-            test,
-            negated: true,
-            or_else: None,
-        });
+        self.add(require(test));
     }
 
     fn add(&mut self, condition: FilterCondition) {
@@ -287,20 +267,18 @@ impl Filter {
 
     fn add_label(&mut self, requirement: &LabelRequirement) {
         let key = label_key(requirement.key()).into_owned();
-        match requirement.test() {
-            LabelTest::In(values) => self.require(Test::Value {
-                key,
-                values: values.clone(),
-            }),
-            LabelTest::NotIn(values) => self.refuse(Test::Value {
-                key,
-                values: values.clone(),
-            }),
-            LabelTest::Exists => self.require(Test::Key(key)),
-            LabelTest::DoesNotExist => self.refuse(Test::Key(key)),
-            LabelTest::GreaterThan(bound) => self.require(Test::IntegerAbove(key, *bound)),
-            LabelTest::LessThan(bound) => self.require(Test::IntegerBelow(key, *bound)),
-        }
+        let one_of = |key, values: &BTreeSet<String>| {
+            let values = values.clone();
+            Test::Value { key, values }
+        };
+        self.add(match requirement.test() {
+            LabelTest::In(values) => require(one_of(key, values)),
+            LabelTest::NotIn(values) => refuse(one_of(key, values)),
+            LabelTest::Exists => require(Test::Key(key)),
+            LabelTest::DoesNotExist => refuse(Test::Key(key)),
+            LabelTest::GreaterThan(bound) => require(Test::IntegerAbove(key, *bound)),
+            LabelTest::LessThan(bound) => require(Test::IntegerBelow(key, *bound)),
+        });
     }
 
     fn add_field(
@@ -346,16 +324,6 @@ fn field_conditions(
     selectable: &Selectable,
 ) -> Vec<FilterCondition> {
     let key = path.as_str();
-    let require = |test| FilterCondition {
-        test,
-        negated: false,
-        or_else: None,
-    };
-    let refuse = |test| FilterCondition {
-        test,
-        negated: true,
-        or_else: None,
-    };
     let is_name_or_namespace = matches!(key, "metadata.name" | NAMESPACE);
     let stores_empty_values = selectable.is_always_stored(path) && !is_name_or_namespace;
     let asks_for_empty = !stores_empty_values && test.values().contains("");
@@ -377,6 +345,21 @@ fn field_conditions(
             ..refuse(not_empty())
         }],
         (FieldTest::NotIn(_), true) => vec![require(not_empty()), refuse(named)],
+    }
+}
+
+fn require(test: Test) -> FilterCondition {
+    FilterCondition {
+        test,
+        negated: false,
+        or_else: None,
+    }
+}
+
+fn refuse(test: Test) -> FilterCondition {
+    FilterCondition {
+        negated: true,
+        ..require(test)
     }
 }
 
@@ -418,37 +401,34 @@ impl Test {
         }
     }
 
-    fn holds(&self, document: &StoredDocument, terms: &[(&str, &str)]) -> bool {
-        let any = |key: &str, holds: &dyn Fn(&str) -> bool| {
-            terms
-                .iter()
-                .any(|(known, value)| *known == key && holds(value))
-        };
+    /// Whether it holds for a value of its key; false if it reads no terms.
+    pub(super) fn accepts(&self, value: &str) -> bool {
         match self {
-            Self::Value { key, values } => any(key, &|value| values.contains(value)),
-            Self::Key(key) => any(key, &|_| true),
-            Self::NotEmpty(key) if key == "metadata.name" => true,
-            Self::NotEmpty(key) => any(key, &|value| !value.is_empty()),
-            Self::IntegerAbove(key, bound) => any(key, &|value| is_integer_above(value, *bound)),
-            Self::IntegerBelow(key, bound) => any(key, &|value| is_integer_below(value, *bound)),
-            Self::Name(names) => names.contains(document.name()),
-            Self::Compares(key, comparison, bound) => {
-                any(key, &|value| compares(value, *comparison, *bound))
+            Self::Value { values, .. } => values.contains(value),
+            Self::Key(_) => true,
+            Self::NotEmpty(_) => !value.is_empty(),
+            Self::IntegerAbove(_, bound) => {
+                parse_integer(value).is_some_and(|found| found > *bound)
             }
-            Self::Created(since, before) => document.is_created_in(*since, *before),
-            Self::Nothing => false,
+            Self::IntegerBelow(_, bound) => {
+                parse_integer(value).is_some_and(|found| found < *bound)
+            }
+            Self::Compares(_, comparison, bound) => {
+                Quantity::parse(value).is_some_and(|found| comparison.holds(found, *bound))
+            }
+            Self::Name(_) | Self::Created(..) | Self::Nothing => false,
         }
     }
-}
 
-pub(super) fn is_integer_above(value: &str, bound: i64) -> bool {
-    parse_integer(value).is_some_and(|number| number > bound)
-}
-
-pub(super) fn compares(value: &str, comparison: Comparison, bound: Quantity) -> bool {
-    Quantity::parse(value).is_some_and(|number| comparison.holds(number, bound))
-}
-
-pub(super) fn is_integer_below(value: &str, bound: i64) -> bool {
-    parse_integer(value).is_some_and(|number| number < bound)
+    fn holds(&self, document: &StoredDocument, terms: &[(&str, &str)]) -> bool {
+        match self {
+            Self::NotEmpty(key) if key == "metadata.name" => true,
+            Self::Name(names) => names.contains(document.name()),
+            Self::Created(since, before) => document.is_created_in(*since, *before),
+            _ => self.key().is_some_and(|key| {
+                let holds = |(known, value): &(&str, &str)| *known == key && self.accepts(value);
+                terms.iter().any(holds)
+            }),
+        }
+    }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Uid<'a> {
     Uuid([u8; 16]),
-    Text(Cow<'a, str>),
+    Text(&'a str),
 }
 
 /// What decides where a document stands in a list.
@@ -29,17 +29,10 @@ pub(super) struct SortPosition<'a> {
 }
 
 impl<'a> Uid<'a> {
-    pub(super) fn into_text(self) -> Cow<'a, str> {
-        match self {
-            Self::Uuid(bytes) => uuid::text(bytes).into(),
-            Self::Text(text) => text,
-        }
-    }
-
-    fn text(&self) -> Cow<'_, str> {
+    pub(super) fn text(&self) -> Cow<'a, str> {
         match self {
             Self::Uuid(bytes) => uuid::text(*bytes).into(),
-            Self::Text(text) => Cow::Borrowed(text),
+            Self::Text(text) => Cow::Borrowed(*text),
         }
     }
 }
@@ -126,7 +119,6 @@ impl<'a> SortPosition<'a> {
         keys
     }
 
-    /// The values of a cursor.
     pub(super) fn to_cursor(&self) -> Vec<Value> {
         let uid = self.uid.text();
         let mut values = vec![
@@ -161,7 +153,7 @@ impl<'a> SortPosition<'a> {
             name: name.as_str()?,
             cluster: cluster.as_str()?,
             created: created.as_u64()?.try_into().ok()?,
-            uid: uuid::parse(uid).map_or(Uid::Text(Cow::Borrowed(uid)), Uid::Uuid),
+            uid: uuid::parse(uid).map_or(Uid::Text(uid), Uid::Uuid),
             api_version: api_version.as_str()?,
             texts: texts
                 .iter()
@@ -186,7 +178,7 @@ mod tests {
             "6f1c2e4b",
             "z",
         ];
-        let uid = |text: &'static str| uuid::parse(text).map_or(Uid::Text(text.into()), Uid::Uuid);
+        let uid = |text: &'static str| uuid::parse(text).map_or(Uid::Text(text), Uid::Uuid);
         for (left, right) in texts.iter().zip(&texts[1..]) {
             assert_eq!(uid(left).cmp(&uid(right)), Ordering::Less, "{left} {right}");
         }

@@ -8,7 +8,7 @@ use fleetdex_core::{
     query::{Word, WordMatch, WordText, words::EVENT_REASON},
 };
 use hashbrown::HashTable;
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::text_index::TextIndex;
 
@@ -46,7 +46,6 @@ pub(super) const WORD_KEYS: [&str; 6] = [
     EVENT_REASON,
 ];
 
-/// The term key of a label.
 pub(super) fn label_key(label: &str) -> Cow<'static, str> {
     Cow::Owned(format!("{LABEL}{label}"))
 }
@@ -174,16 +173,12 @@ impl TermDictionary {
         self.table.read()
     }
 
-    fn lock(&self) -> RwLockWriteGuard<'_, TermTable> {
-        self.table.write()
-    }
-
     /// The numbers of a new document's terms.
     pub(super) fn intern<'t>(
         self: &Arc<Self>,
         terms: impl Iterator<Item = (&'t str, &'t str)>,
     ) -> TermNumbers {
-        let mut table = self.lock();
+        let mut table = self.table.write();
         let mut numbers: Vec<u32> = terms.map(|(key, value)| table.intern(key, value)).collect();
         numbers.sort_unstable();
         TermNumbers {
@@ -194,7 +189,7 @@ impl TermDictionary {
 
     /// Releases the terms of a document that is gone.
     pub(super) fn release(&self, numbers: impl Iterator<Item = u32>) {
-        let mut table = self.lock();
+        let mut table = self.table.write();
         numbers.for_each(|number| table.release(number));
     }
 }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use fleetdex_core::model::ClusterName;
 
 use crate::{
-    Checkpoints, Extent, IndexRevision, StoreError, VisibleResources, Visit,
+    Checkpoints, CompleteResources, Extent, IndexRevision, StoreError, Visit,
     bulk::{Verdict, Write},
 };
 
@@ -52,7 +52,7 @@ pub trait RevisionStore: Send + Sync {
     async fn activate(
         &self,
         revision: &IndexRevision,
-        visible: &VisibleResources,
+        visible: &CompleteResources,
     ) -> Result<(), StoreError>;
 
     /// Checks that the store can be reached and accepts the credentials. Returns the clusters whose

@@ -354,7 +354,7 @@ impl Audit {
             version = Some(page.version);
             for item in &page.items {
                 match Object::parse_any(item) {
-                    Ok((object, _)) if self.sink.selects(&object) => {
+                    Ok((object, _)) if self.sink.filters.selects(&object) => {
                         selected += 1;
                         if selected > most {
                             return Err(AuditError::TooMany(most));
@@ -376,7 +376,7 @@ impl Audit {
     }
 
     async fn page(&self, continue_token: Option<&str>) -> Result<bytes::Bytes, StreamFault> {
-        if self.sink.decides_by_metadata() {
+        if self.sink.filters.decide_by_metadata() {
             self.source
                 .list_metadata(continue_token, Some(PAGE_SIZE))
                 .await

@@ -11,7 +11,7 @@ use fleetdex_core::{
     planted::{Bug, planted},
 };
 use fleetdex_store::{Checkpoint, Checkpoints, IndexRevision, KindOfUnit};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::progress::{Progress, StreamPosition};
 
@@ -119,14 +119,10 @@ impl TrackedCluster {
 pub struct CheckpointTracker(Mutex<BTreeMap<ClusterName, TrackedCluster>>);
 
 impl CheckpointTracker {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ClusterName, TrackedCluster>> {
-        self.0.lock()
-    }
-
     /// Starts with an index revision that is opened. `stored`: the checkpoints of the cluster in
     /// the store.
     pub fn open(&self, revision: &IndexRevision, stored: Option<Checkpoints>) {
-        let mut clusters = self.lock();
+        let mut clusters = self.0.lock();
         if clusters
             .get(&revision.cluster)
             .is_some_and(|tracked| tracked.index == revision.id)
@@ -185,7 +181,7 @@ impl CheckpointTracker {
     }
 
     fn checkpoint_of(&self, revision: &IndexRevision, key: &UnitKey) -> Option<Checkpoint> {
-        let clusters = self.lock();
+        let clusters = self.0.lock();
         let tracked = clusters
             .get(&revision.cluster)
             .filter(|tracked| tracked.index == revision.id)?;
@@ -208,6 +204,7 @@ impl CheckpointTracker {
             namespaced: *namespaced,
         };
         if let Some(tracked) = self
+            .0
             .lock()
             .get_mut(&revision.cluster)
             .filter(|tracked| tracked.index == revision.id)
@@ -226,7 +223,7 @@ impl CheckpointTracker {
     /// Forgets the units of a cluster that are not in `keys`: their documents are about to be
     /// deleted.
     pub fn retain(&self, cluster: &ClusterName, keys: &BTreeSet<UnitKey>) {
-        if let Some(tracked) = self.lock().get_mut(cluster)
+        if let Some(tracked) = self.0.lock().get_mut(cluster)
             && !planted(Bug::KeepSweptCheckpoints)
         {
             tracked.units.retain(|key, _| keys.contains(key));
@@ -235,17 +232,17 @@ impl CheckpointTracker {
 
     /// Whether the stored checkpoints of a cluster were read.
     pub fn is_open(&self, cluster: &ClusterName) -> bool {
-        self.lock().contains_key(cluster)
+        self.0.lock().contains_key(cluster)
     }
 
     /// Forgets a cluster that has no documents any more.
     pub fn remove_cluster(&self, cluster: &ClusterName) {
-        self.lock().remove(cluster);
+        self.0.lock().remove(cluster);
     }
 
     /// The checkpoints that are not saved yet.
     pub fn unsaved(&self) -> Vec<Checkpoints> {
-        let clusters = self.lock();
+        let clusters = self.0.lock();
         let current = clusters
             .iter()
             .map(|(cluster, tracked)| (tracked, tracked.checkpoints(cluster)));
@@ -257,7 +254,7 @@ impl CheckpointTracker {
 
     /// Notes that checkpoints were saved.
     pub fn saved(&self, checkpoints: Vec<Checkpoints>) {
-        let mut clusters = self.lock();
+        let mut clusters = self.0.lock();
         for saved in checkpoints {
             if let Some(tracked) = clusters.get_mut(&saved.cluster) {
                 tracked.saved = Some(saved);

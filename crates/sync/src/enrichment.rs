@@ -276,7 +276,7 @@ impl UnitEnrichment {
         match Object::parse(json) {
             Ok(object)
                 if object.version() <= reached
-                    && self.unit.sink.selects(&object)
+                    && self.unit.sink.filters.selects(&object)
                     && !submitted.contains(object.uid())
                     && !self
                         .deletions

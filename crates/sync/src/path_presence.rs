@@ -18,7 +18,6 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub struct PathPresence {
     paths: Vec<TrackedPath>,
-    /// Whether any object was observed.
     has_objects: AtomicBool,
     /// Whether a complete list was observed.
     is_complete: AtomicBool,

@@ -98,12 +98,12 @@ impl Filters {
                 .all(|(id, _)| counts.contains_key(id))
     }
 
-    /// The selections that have an object.
-    fn selections_of(&self, object: &Object<'_>) -> Vec<&Arc<str>> {
+    /// The selections that have an object, if registries select different ones.
+    pub fn selections_of(&self, object: &Object<'_>) -> Vec<&Arc<str>> {
         if self.selections.is_empty() {
             return Vec::new();
         }
-        let selecting = self.filters_of(object);
+        let selecting: Vec<usize> = self.selecting(object, |filters| filters.collect());
         let has_any = |filters: &Vec<usize>| filters.iter().any(|at| selecting.contains(at));
         let having = self
             .selections
@@ -112,14 +112,10 @@ impl Filters {
         having.map(|(id, _)| id).collect()
     }
 
-    fn selects(&self, object: &Object<'_>) -> bool {
+    /// Whether an object is selected.
+    pub fn selects(&self, object: &Object<'_>) -> bool {
         self.any_of.iter().any(ObjectFilter::selects_everything)
             || self.selecting(object, |filters| filters.next().is_some())
-    }
-
-    /// The positions of the filters that select an object.
-    fn filters_of(&self, object: &Object<'_>) -> Vec<usize> {
-        self.selecting(object, |filters| filters.collect())
     }
 
     /// Calls `use_filters` with the positions of the filters that select an object.
@@ -170,32 +166,18 @@ impl Filters {
             .flat_map(|position| values.all(position))
     }
 
-    fn decide_by_metadata(&self) -> bool {
-        self.any_of.iter().all(ObjectFilter::decides_by_metadata)
-    }
-}
-
-impl Sink {
-    /// Whether an object is selected.
-    pub fn selects(&self, object: &Object<'_>) -> bool {
-        self.filters.selects(object)
-    }
-
-    /// The selections that have an object, if registries select different ones.
-    pub fn selections_of(&self, object: &Object<'_>) -> Vec<&Arc<str>> {
-        self.filters.selections_of(object)
-    }
-
     /// Whether the metadata of an object suffices to decide whether it is selected.
-    pub fn decides_by_metadata(&self) -> bool {
-        self.filters.decide_by_metadata()
+    pub fn decide_by_metadata(&self) -> bool {
+        self.any_of.iter().all(ObjectFilter::decides_by_metadata)
     }
 
     /// Notes that every object of a list was observed.
     pub fn list_complete(&self) {
-        self.filters.path_presence.list_complete();
+        self.path_presence.list_complete();
     }
+}
 
+impl Sink {
     /// The hash of an object's name and namespace.
     pub fn name(&self, object: &Object<'_>) -> NameHash {
         self.projector
@@ -221,7 +203,8 @@ impl Sink {
             document,
         };
         let permit = self.pipeline.queue.reserve_large(&write).await;
-        let ticket = progress.ticket().with_permit(permit).with_trace(trace);
+        let mut ticket = progress.ticket();
+        (ticket.permit, ticket.trace) = (permit, trace);
         self.pipeline.queue.submit(write, name, ticket);
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use fleetdex_core::model::ClusterName;
 use fleetdex_replicas::write_fence::WriteFence;
-use fleetdex_store::{IndexRevision, RevisionStore as _, VisibleResources, memory::Memory};
+use fleetdex_store::{CompleteResources, IndexRevision, RevisionStore as _, memory::Memory};
 use fleetdex_telemetry::Metrics;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -55,7 +55,7 @@ impl StoreFixture {
         let writer = AbortOnDropHandle::new(tokio::spawn(writer));
         let revision = pipeline.revisions.open(cluster, None).await.unwrap();
         memory
-            .activate(&revision, &VisibleResources::All)
+            .activate(&revision, &CompleteResources::All)
             .await
             .unwrap();
         Self {

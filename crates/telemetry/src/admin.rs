@@ -112,7 +112,7 @@ mod tests {
     async fn the_admin_port_serves_metrics_health_and_the_reasons_for_not_being_ready() {
         let readiness = Readiness::new();
         let metrics = Arc::new(Metrics::new());
-        let app = router(metrics, readiness.clone(), &Liveness::new());
+        let app = router(metrics, readiness.clone(), &Liveness::default());
         assert_eq!(
             get(app.clone(), "/healthz").await,
             (StatusCode::OK, "ok".to_owned())

@@ -30,10 +30,7 @@ impl Certificates {
         not_after: i64,
     ) -> CertificateInUse {
         let added = Arc::new(Certificate {
-            labels: CertificateLabels {
-                certificate,
-                name: name.into(),
-            },
+            labels: CertificateLabels::new(certificate, name),
             not_after,
         });
         let mut all = self.0.lock();

@@ -23,11 +23,7 @@ pub struct SpanMetrics {
 /// The counters of one kind of one cluster.
 #[derive(Clone, Debug)]
 pub struct UnitMetrics {
-    pub(super) added: Counter,
-    pub(super) modified: Counter,
-    pub(super) deleted: Counter,
-    pub(super) bookmarks: Counter,
-    pub(super) errors: Counter,
+    pub(super) events: [Counter; EventType::ALL.len()],
     /// Pages of lists.
     pub list_pages: Counter,
     /// Bytes of those pages.
@@ -44,9 +40,7 @@ pub struct UnitMetrics {
     pub audits: Counter,
     /// Audits without a result.
     pub audits_failed: Counter,
-    pub(super) missing: Counter,
-    pub(super) differing: Counter,
-    pub(super) surplus: Counter,
+    pub(super) drift: [Counter; Drift::ALL.len()],
     pub(super) relists: Family<RelistLabels, Counter>,
     pub(super) labels: UnitLabels,
 }
@@ -54,50 +48,27 @@ pub struct UnitMetrics {
 impl UnitMetrics {
     /// The counter of one type of event.
     pub fn events(&self, event: EventType) -> &Counter {
-        match event {
-            EventType::Added => &self.added,
-            EventType::Modified => &self.modified,
-            EventType::Deleted => &self.deleted,
-            EventType::Bookmark => &self.bookmarks,
-            EventType::Error => &self.errors,
-        }
+        &self.events[event as usize]
     }
 
     /// The counter of one kind of drift.
     pub fn drift(&self, drift: Drift) -> &Counter {
-        match drift {
-            Drift::Missing => &self.missing,
-            Drift::Differing => &self.differing,
-            Drift::Surplus => &self.surplus,
-        }
+        &self.drift[drift as usize]
     }
 
     /// Counts a complete list after the first one.
     pub fn relisted(&self, reason: RelistReason) {
         let UnitLabels { cluster, kind } = self.labels.clone();
-        self.relists
-            .get_or_create(&RelistLabels {
-                cluster,
-                kind,
-                reason,
-            })
-            .inc();
+        let labels = RelistLabels::new(cluster, kind, reason);
+        self.relists.get_or_create(&labels).inc();
     }
 }
 
 /// The metrics of one store's writer.
 #[derive(Clone, Debug)]
 pub struct StoreMetrics {
-    pub(super) answered: Counter,
-    pub(super) failed: Counter,
-    pub(super) indexed: Counter,
-    pub(super) deleted: Counter,
-    pub(super) superseded: Counter,
-    pub(super) absent: Counter,
-    pub(super) retried: Counter,
-    pub(super) rejected: Counter,
-    pub(super) fallback: Counter,
-    pub(super) given_up: Counter,
+    pub(super) requests: [Counter; BulkOutcome::ALL.len()],
+    pub(super) items: [Counter; BulkVerdict::ALL.len()],
     /// Index revisions that were replaced because the history of their cluster went back.
     pub revisions_replaced: Counter,
     /// Bytes of bulk requests, before compression.
@@ -115,24 +86,12 @@ pub struct StoreMetrics {
 impl StoreMetrics {
     /// The counter of requests with an outcome.
     pub fn requests(&self, outcome: BulkOutcome) -> &Counter {
-        match outcome {
-            BulkOutcome::Answered => &self.answered,
-            BulkOutcome::Failed => &self.failed,
-        }
+        &self.requests[outcome as usize]
     }
 
     /// The counter of items with a verdict.
     pub fn items(&self, verdict: BulkVerdict) -> &Counter {
-        match verdict {
-            BulkVerdict::Indexed => &self.indexed,
-            BulkVerdict::Deleted => &self.deleted,
-            BulkVerdict::Superseded => &self.superseded,
-            BulkVerdict::Absent => &self.absent,
-            BulkVerdict::Retried => &self.retried,
-            BulkVerdict::Rejected => &self.rejected,
-            BulkVerdict::Fallback => &self.fallback,
-            BulkVerdict::GivenUp => &self.given_up,
-        }
+        &self.items[verdict as usize]
     }
 
     /// Sets the gauges of pending writes.

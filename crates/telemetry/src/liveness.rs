@@ -26,14 +26,6 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// Liveness with a first beat now.
-    pub fn new() -> Self {
-        Self {
-            started: Instant::now(),
-            last_beat: Arc::default(),
-        }
-    }
-
     /// Beats for ever. This belongs on the threads that serve requests.
     pub async fn beat(self) -> Infallible {
         loop {
@@ -54,17 +46,21 @@ impl Liveness {
     /// Liveness whose last beat is so long ago, for tests.
     #[cfg(test)]
     pub(crate) fn since(pause: Duration) -> Self {
-        let started = Instant::now();
-        Self {
-            started: started.checked_sub(pause).unwrap_or(started),
-            last_beat: Arc::default(),
+        let mut liveness = Self::default();
+        if let Some(started) = liveness.started.checked_sub(pause) {
+            liveness.started = started;
         }
+        liveness
     }
 }
 
 impl Default for Liveness {
+    /// A first beat now.
     fn default() -> Self {
-        Self::new()
+        Self {
+            started: Instant::now(),
+            last_beat: Arc::default(),
+        }
     }
 }
 
@@ -82,6 +78,6 @@ mod tests {
             tokio::task::yield_now().await;
         }
         beats.abort();
-        assert!(Liveness::new().stalled().is_none());
+        assert!(Liveness::default().stalled().is_none());
     }
 }

@@ -210,35 +210,19 @@ impl Metrics {
 
     /// The handles of one kind of one cluster. Units of the same kind share them.
     pub fn unit(&self, cluster: &ClusterName, kind: &Gvk) -> UnitMetrics {
-        let labels = UnitLabels {
-            cluster: cluster.as_str().into(),
-            kind: kind.to_string().into(),
-        };
+        let labels = UnitLabels::new(cluster.as_str(), kind.to_string());
         self.known_units.lock().insert(labels.clone());
+        let UnitLabels { cluster, kind } = &labels;
         let event = |event| {
-            let event_labels = EventLabels {
-                cluster: Arc::clone(&labels.cluster),
-                kind: Arc::clone(&labels.kind),
-                event,
-            };
-            self.families
-                .watch_events
-                .get_or_create_owned(&event_labels)
+            let labels = EventLabels::new(Arc::clone(cluster), Arc::clone(kind), event);
+            self.families.watch_events.get_or_create_owned(&labels)
         };
         let drift = |drift| {
-            let drift_labels = DriftLabels {
-                cluster: Arc::clone(&labels.cluster),
-                kind: Arc::clone(&labels.kind),
-                drift,
-            };
-            self.families.drift.get_or_create_owned(&drift_labels)
+            let labels = DriftLabels::new(Arc::clone(cluster), Arc::clone(kind), drift);
+            self.families.drift.get_or_create_owned(&labels)
         };
         UnitMetrics {
-            added: event(EventType::Added),
-            modified: event(EventType::Modified),
-            deleted: event(EventType::Deleted),
-            bookmarks: event(EventType::Bookmark),
-            errors: event(EventType::Error),
+            events: EventType::ALL.map(event),
             list_pages: self.families.list_pages.get_or_create_owned(&labels),
             list_bytes: self.families.list_bytes.get_or_create_owned(&labels),
             watches_opened: self.families.watches_opened.get_or_create_owned(&labels),
@@ -250,9 +234,7 @@ impl Metrics {
                 .get_or_create_owned(&labels),
             audits: self.families.audits.get_or_create_owned(&labels),
             audits_failed: self.families.audits_failed.get_or_create_owned(&labels),
-            missing: drift(Drift::Missing),
-            differing: drift(Drift::Differing),
-            surplus: drift(Drift::Surplus),
+            drift: Drift::ALL.map(drift),
             relists: self.families.relists.clone(),
             labels,
         }
@@ -265,12 +247,9 @@ impl Metrics {
 
     /// Sets whether a member is connected.
     pub fn set_cluster_up(&self, cluster: &ClusterName, up: bool) {
-        self.families
-            .cluster_up
-            .get_or_create(&ClusterLabels {
-                cluster: cluster.as_str().into(),
-            })
-            .set(i64::from(up));
+        let labels = ClusterLabels::new(cluster.as_str());
+        let gauge = self.families.cluster_up.get_or_create(&labels);
+        gauge.set(i64::from(up));
     }
 
     /// Sets how many replicas share the clusters.
@@ -280,84 +259,62 @@ impl Metrics {
 
     /// Sets whether a source of clusters was read and can be watched.
     pub fn set_cluster_source_up(&self, source: &str, up: bool) {
-        self.families
-            .cluster_source_up
-            .get_or_create(&SourceLabels {
-                source: source.into(),
-            })
-            .set(i64::from(up));
+        let labels = SourceLabels::new(source);
+        let gauge = self.families.cluster_source_up.get_or_create(&labels);
+        gauge.set(i64::from(up));
     }
 
     /// Sets how many registrations of clusters are ignored, for a reason such as `NameTaken`.
     pub fn set_clusters_ignored(&self, reason: &'static str, count: usize) {
-        self.families
-            .clusters_ignored
-            .get_or_create(&ReasonLabels {
-                reason: reason.into(),
-            })
-            .set(saturating(count));
+        let labels = ReasonLabels::new(reason);
+        let gauge = self.families.clusters_ignored.get_or_create(&labels);
+        gauge.set(saturating(count));
     }
 
     /// Sets how many units of a cluster are in a phase.
     pub fn set_units(&self, cluster: &ClusterName, phase: UnitPhase, count: usize) {
-        let labels = PhaseLabels {
-            cluster: cluster.as_str().into(),
-            phase,
-        };
-        self.families
-            .units
-            .get_or_create(&labels)
-            .set(saturating(count));
+        let labels = PhaseLabels::new(cluster.as_str(), phase);
+        let gauge = self.families.units.get_or_create(&labels);
+        gauge.set(saturating(count));
     }
 
     /// Sets the number of fallback documents of each kind; a kind without any has no series.
     pub fn set_rejected<'u>(&self, counts: impl Iterator<Item = (&'u ClusterName, &'u Gvk, u64)>) {
         let mut current: BTreeMap<UnitLabels, u64> = BTreeMap::new();
         for (cluster, kind, count) in counts.filter(|(_, _, count)| *count > 0) {
-            *current
-                .entry(UnitLabels {
-                    cluster: cluster.as_str().into(),
-                    kind: kind.to_string().into(),
-                })
-                .or_default() += count;
+            let labels = UnitLabels::new(cluster.as_str(), kind.to_string());
+            *current.entry(labels).or_default() += count;
         }
         let mut known = self.known_rejected.lock();
         for gone in known.iter().filter(|labels| !current.contains_key(labels)) {
             self.families.rejected.remove(gone);
         }
         for (labels, count) in &current {
-            self.families
-                .rejected
-                .get_or_create(labels)
-                .set(i64::try_from(*count).unwrap_or(i64::MAX));
+            let gauge = self.families.rejected.get_or_create(labels);
+            gauge.set(i64::try_from(*count).unwrap_or(i64::MAX));
         }
         *known = current.into_keys().collect();
     }
 
     /// Counts one suspension of a script.
     pub fn script_suspended(&self, cluster: &ClusterName, kind: &Gvk) {
-        let labels = UnitLabels {
-            cluster: cluster.as_str().into(),
-            kind: kind.to_string().into(),
-        };
-        self.families
+        let labels = UnitLabels::new(cluster.as_str(), kind.to_string());
+        let counter = self
+            .families
             .script_suspensions
-            .get_or_create(&labels)
-            .inc();
+            .get_or_create_owned(&labels);
+        counter.inc();
         self.known_units.lock().insert(labels);
     }
 
     /// Removes every series of a member that was removed.
     pub fn forget_cluster(&self, cluster: &ClusterName) {
         let name: Arc<str> = cluster.as_str().into();
-        self.families.cluster_up.remove(&ClusterLabels {
-            cluster: Arc::clone(&name),
-        });
+        let labels = ClusterLabels::new(Arc::clone(&name));
+        self.families.cluster_up.remove(&labels);
         for phase in UnitPhase::ALL {
-            self.families.units.remove(&PhaseLabels {
-                cluster: Arc::clone(&name),
-                phase,
-            });
+            let labels = PhaseLabels::new(Arc::clone(&name), phase);
+            self.families.units.remove(&labels);
         }
         let mut known = self.known_units.lock();
         let gone: Vec<UnitLabels> = known
@@ -374,94 +331,54 @@ impl Metrics {
     /// Removes the series of one kind of one cluster. Call it when the last stream of the kind has
     /// ended.
     pub fn forget_unit(&self, cluster: &ClusterName, kind: &Gvk) {
-        let labels = UnitLabels {
-            cluster: cluster.as_str().into(),
-            kind: kind.to_string().into(),
-        };
+        let labels = UnitLabels::new(cluster.as_str(), kind.to_string());
         self.remove_unit(&labels);
         self.known_units.lock().remove(&labels);
     }
 
     fn remove_unit(&self, labels: &UnitLabels) {
-        use EventType as Event;
-        use RelistReason as Reason;
-        let by_unit = [
+        for family in [
             &self.families.list_pages,
             &self.families.list_bytes,
             &self.families.listed_objects_unchanged,
             &self.families.audits,
             &self.families.audits_failed,
             &self.families.script_suspensions,
-        ];
-        for family in by_unit.into_iter().chain([
             &self.families.watches_opened,
             &self.families.watch_expired,
             &self.families.watch_paused,
-        ]) {
+        ] {
             family.remove(labels);
         }
         let UnitLabels { cluster, kind } = labels;
-        for event in [
-            Event::Added,
-            Event::Modified,
-            Event::Deleted,
-            Event::Bookmark,
-            Event::Error,
-        ] {
-            self.families.watch_events.remove(&EventLabels {
-                cluster: Arc::clone(cluster),
-                kind: Arc::clone(kind),
-                event,
-            });
+        for event in EventType::ALL {
+            let labels = EventLabels::new(Arc::clone(cluster), Arc::clone(kind), event);
+            self.families.watch_events.remove(&labels);
         }
-        for drift in [Drift::Missing, Drift::Differing, Drift::Surplus] {
-            self.families.drift.remove(&DriftLabels {
-                cluster: Arc::clone(cluster),
-                kind: Arc::clone(kind),
-                drift,
-            });
+        for drift in Drift::ALL {
+            let labels = DriftLabels::new(Arc::clone(cluster), Arc::clone(kind), drift);
+            self.families.drift.remove(&labels);
         }
-        for reason in [Reason::Expired, Reason::Error] {
-            self.families.relists.remove(&RelistLabels {
-                cluster: Arc::clone(cluster),
-                kind: Arc::clone(kind),
-                reason,
-            });
+        for reason in RelistReason::ALL {
+            let labels = RelistLabels::new(Arc::clone(cluster), Arc::clone(kind), reason);
+            self.families.relists.remove(&labels);
         }
     }
 
     /// The handles of one store.
     pub fn store(&self, store: &StoreName) -> StoreMetrics {
-        let labels = StoreLabels {
-            store: store.as_str().into(),
-        };
+        let labels = StoreLabels::new(store.as_str());
         let items = |verdict| {
-            self.families
-                .bulk_items
-                .get_or_create_owned(&VerdictLabels {
-                    store: Arc::clone(&labels.store),
-                    verdict,
-                })
+            let labels = VerdictLabels::new(Arc::clone(&labels.store), verdict);
+            self.families.bulk_items.get_or_create_owned(&labels)
         };
         let requests = |outcome| {
-            self.families
-                .bulk_requests
-                .get_or_create_owned(&OutcomeLabels {
-                    store: Arc::clone(&labels.store),
-                    outcome,
-                })
+            let labels = OutcomeLabels::new(Arc::clone(&labels.store), outcome);
+            self.families.bulk_requests.get_or_create_owned(&labels)
         };
         StoreMetrics {
-            answered: requests(BulkOutcome::Answered),
-            failed: requests(BulkOutcome::Failed),
-            indexed: items(BulkVerdict::Indexed),
-            deleted: items(BulkVerdict::Deleted),
-            superseded: items(BulkVerdict::Superseded),
-            absent: items(BulkVerdict::Absent),
-            retried: items(BulkVerdict::Retried),
-            rejected: items(BulkVerdict::Rejected),
-            fallback: items(BulkVerdict::Fallback),
-            given_up: items(BulkVerdict::GivenUp),
+            requests: BulkOutcome::ALL.map(requests),
+            items: BulkVerdict::ALL.map(items),
             revisions_replaced: self
                 .families
                 .index_revisions_replaced
@@ -480,7 +397,7 @@ impl Metrics {
     /// The handles of traces.
     pub fn spans(&self) -> SpanMetrics {
         let dropped = |reason| {
-            let labels = DropLabels { reason };
+            let labels = DropLabels::new(reason);
             self.families.spans_dropped.get_or_create_owned(&labels)
         };
         SpanMetrics {
@@ -492,43 +409,34 @@ impl Metrics {
 
     /// Counts one request that the query API answered.
     pub fn query_answered(&self, code: u16, seconds: f64) {
-        self.families
-            .query_requests
-            .get_or_create(&CodeLabels { code })
-            .inc();
+        let labels = CodeLabels::new(code);
+        self.families.query_requests.get_or_create(&labels).inc();
         self.families.query_duration.observe(seconds);
     }
 
     /// The counter of requests that a limit such as `sessions` rejects.
     pub fn rejected_requests(&self, limit: &'static str) -> Counter {
-        self.families
-            .requests_rejected
-            .get_or_create_owned(&LimitLabels {
-                limit: limit.into(),
-            })
+        let labels = LimitLabels::new(limit);
+        self.families.requests_rejected.get_or_create_owned(&labels)
     }
 
     /// The longest step of the tasks of a kind.
     pub fn longest_poll(&self, task: TaskKind) -> Gauge<f64, AtomicU64> {
-        self.families
-            .longest_poll
-            .get_or_create_owned(&TaskLabels { task })
+        let labels = TaskLabels::new(task);
+        self.families.longest_poll.get_or_create_owned(&labels)
     }
 
     /// Counts one response that was aborted.
     pub fn response_aborted(&self, reason: AbortReason) {
-        self.families
-            .responses_aborted
-            .get_or_create(&AbortLabels { reason })
-            .inc();
+        let labels = AbortLabels::new(reason);
+        self.families.responses_aborted.get_or_create(&labels).inc();
     }
 
     /// Counts one connection that was closed or refused.
     pub fn connection_closed(&self, reason: CloseReason) {
-        self.families
-            .connections_closed
-            .get_or_create(&CloseLabels { reason })
-            .inc();
+        let labels = CloseLabels::new(reason);
+        let closed = self.families.connections_closed.get_or_create(&labels);
+        closed.inc();
     }
 
     /// Measures the lag of a stream from now on, as long as it exists.
@@ -565,13 +473,9 @@ impl Metrics {
         let mut streams = self.streams.lock();
         self.families.lag.clear();
         for (cluster, lag) in longest(&mut streams) {
-            let labels = ClusterLabels {
-                cluster: cluster.as_str().into(),
-            };
-            self.families
-                .lag
-                .get_or_create(&labels)
-                .set(lag.as_secs_f64());
+            let labels = ClusterLabels::new(cluster.as_str());
+            let gauge = self.families.lag.get_or_create(&labels);
+            gauge.set(lag.as_secs_f64());
         }
         self.families.certificate_expiry.clear();
         for (labels, not_after) in self.certificates.current() {

@@ -205,8 +205,8 @@ impl Trace {
     /// Adds the status of an HTTP response. The client of a request calls this, for which 4xx is an
     /// error.
     pub fn set_status_code(&self, status: StatusCode) {
-        self.set(KeyValue::new(STATUS_CODE, i64::from(status.as_u16())));
-        if status.is_client_error() || status.is_server_error() {
+        self.set_served_status_code(status);
+        if status.is_client_error() {
             self.fail(status.as_str().to_owned());
         }
     }

@@ -25,43 +25,38 @@ use super::{
 const MAX_WEBHOOKS: usize = 200;
 const OTHER: &str = "other";
 
-/// How a call of a webhook ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CallEnd {
-    /// With a result.
-    Answered,
-    /// The webhook says that it has no result.
-    Unsuccessful,
-    /// The answer is no valid one.
-    Invalid,
-    /// The answer has another HTTP status than 2xx.
-    Status,
-    /// There was no whole answer in time.
-    Timeout,
-    /// There was no connection, or it broke.
-    Connection,
-    /// There was no call: too many others were under way, or it could not be made.
-    NotMade,
-}
-
-/// How a queued question to a webhook ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum JobEnd {
-    /// The answer was delivered.
-    Answered,
-    /// A failure was delivered.
-    Failed,
-    /// There is a newer version of the document.
-    Superseded,
-    /// The document or its webhook is gone.
-    Cancelled,
-    /// There was no room in the queue.
-    Refused,
-}
-
 label_values! {
-    CallEnd { Answered => "answered", Unsuccessful => "unsuccessful", Invalid => "invalid", Status => "status", Timeout => "timeout", Connection => "connection", NotMade => "not_made" }
-    JobEnd { Answered => "answered", Failed => "failed", Superseded => "superseded", Cancelled => "cancelled", Refused => "refused" }
+    /// How a call of a webhook ended.
+    CallEnd {
+        /// With a result.
+        Answered => "answered",
+        /// The webhook says that it has no result.
+        Unsuccessful => "unsuccessful",
+        /// The answer is no valid one.
+        Invalid => "invalid",
+        /// The answer has another HTTP status than 2xx.
+        Status => "status",
+        /// There was no whole answer in time.
+        Timeout => "timeout",
+        /// There was no connection, or it broke.
+        Connection => "connection",
+        /// There was no call: too many others were under way, or it could not be made.
+        NotMade => "not_made",
+    }
+
+    /// How a queued question to a webhook ended.
+    JobEnd {
+        /// The answer was delivered.
+        Answered => "answered",
+        /// A failure was delivered.
+        Failed => "failed",
+        /// There is a newer version of the document.
+        Superseded => "superseded",
+        /// The document or its webhook is gone.
+        Cancelled => "cancelled",
+        /// There was no room in the queue.
+        Refused => "refused",
+    }
 }
 
 label_sets! {
@@ -112,32 +107,17 @@ impl WebhookMetrics {
     /// Counts a call of a webhook, by the id of the webhook.
     pub fn called(&self, webhook: &str, end: CallEnd, took: Duration) {
         let label = self.label(webhook);
-        let labels = WebhookLabels {
-            webhook: Arc::clone(&label),
-        };
-        self.families
-            .seconds
-            .get_or_create(&labels)
-            .observe(took.as_secs_f64());
-        self.families
-            .calls
-            .get_or_create(&CallLabels {
-                webhook: label,
-                result: end,
-            })
-            .inc();
+        let of_webhook = WebhookLabels::new(Arc::clone(&label));
+        let seconds = self.families.seconds.get_or_create(&of_webhook);
+        seconds.observe(took.as_secs_f64());
+        let labels = CallLabels::new(label, end);
+        self.families.calls.get_or_create(&labels).inc();
     }
 
     /// Calls of a webhook that ended like this.
     pub fn calls(&self, webhook: &str, end: CallEnd) -> u64 {
-        let labels = CallLabels {
-            webhook: webhook.into(),
-            result: end,
-        };
-        self.families
-            .calls
-            .get(&labels)
-            .map_or(0, |counter| counter.get())
+        let calls = self.families.calls.get(&CallLabels::new(webhook, end));
+        calls.map_or(0, |counter| counter.get())
     }
 
     fn label(&self, webhook: &str) -> Arc<str> {
@@ -156,19 +136,15 @@ impl WebhookMetrics {
     /// Counts questions that came to an end.
     pub fn ended(&self, end: JobEnd, count: usize) {
         if count > 0 {
-            self.families
-                .jobs
-                .get_or_create(&EndLabels { end })
-                .inc_by(u64::try_from(count).unwrap_or(u64::MAX));
+            let jobs = self.families.jobs.get_or_create(&EndLabels::new(end));
+            jobs.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
         }
     }
 
     /// Questions that ended like this.
     pub fn ends(&self, end: JobEnd) -> u64 {
-        self.families
-            .jobs
-            .get(&EndLabels { end })
-            .map_or(0, |counter| counter.get())
+        let jobs = self.families.jobs.get(&EndLabels::new(end));
+        jobs.map_or(0, |counter| counter.get())
     }
 
     /// Counts a question that waits to be asked again.

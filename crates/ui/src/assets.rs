@@ -3,27 +3,21 @@
 
 use std::sync::LazyLock;
 
-use axum::{body::Body, response::Response};
+use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 
-use crate::response::{ROOT, secured};
+use crate::response::{ROOT, text_response};
 
 /// A file: its name, media type and content.
 type Asset = (&'static str, &'static str, &'static str);
 
+const STYLE: &str = "text/css; charset=utf-8";
+const ICON: &str = "image/svg+xml";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ASSETS: [Asset; 10] = [
-    (
-        "page.css",
-        "text/css; charset=utf-8",
-        include_str!("../assets/page.css"),
-    ),
-    (
-        "icon.svg",
-        "image/svg+xml",
-        include_str!("../assets/icon.svg"),
-    ),
+    ("page.css", STYLE, include_str!("../assets/page.css")),
+    ("icon.svg", ICON, include_str!("../assets/icon.svg")),
     ("page.js", SCRIPT, include_str!("../assets/page.js")),
     ("complete.js", SCRIPT, include_str!("../assets/complete.js")),
     ("copy.js", SCRIPT, include_str!("../assets/copy.js")),
@@ -56,12 +50,8 @@ pub fn asset(path: &str) -> Option<Response> {
     let below = path.strip_prefix(ROOT)?.strip_prefix("/assets/")?;
     let name = below.strip_prefix(DIGEST.as_str())?.strip_prefix('/')?;
     let (_, media_type, content) = ASSETS.into_iter().find(|(known, ..)| *known == name)?;
-    let mut response = Response::new(Body::from(content));
-    *response.status_mut() = StatusCode::OK;
-    let mut response = secured(response);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    headers.insert(header::CACHE_CONTROL, KEPT);
+    let mut response = text_response(StatusCode::OK, media_type, content);
+    response.headers_mut().insert(header::CACHE_CONTROL, KEPT);
     Some(response)
 }
 

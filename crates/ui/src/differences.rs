@@ -1,6 +1,9 @@
 //! One object in two clusters, side by side.
 
-use std::time::{Duration, Instant};
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -79,15 +82,11 @@ pub(crate) fn compare(left: &str, right: &str) -> ComparedTexts {
     let algorithm = Algorithm::Patience;
     let operations = capture_diff_slices_deadline(algorithm, &lines_left, &lines_right, deadline);
     let groups = similar::group_diff_ops(operations, CONTEXT);
-    let groups: Vec<Vec<LinePair>> = groups
+    let pairs = |operation| pairs(operation, &lines_left, &lines_right);
+    let groups = groups
         .iter()
-        .map(|operations| {
-            let pairs = operations
-                .iter()
-                .flat_map(|operation| pairs(operation, &lines_left, &lines_right));
-            pairs.collect()
-        })
-        .collect();
+        .map(|group| group.iter().flat_map(pairs).collect());
+    let groups: Vec<Vec<LinePair>> = groups.collect();
     let differing = groups.iter().flatten().filter(|pair| pair.differs).count();
     let is_cut = text_is_cut(left, &lines_left) || text_is_cut(right, &lines_right);
     ComparedTexts {
@@ -113,22 +112,17 @@ fn text_is_cut(text: &str, lines: &[&str]) -> bool {
 /// The lines of an operation, those of both sides beside each other.
 fn pairs(operation: &DiffOp, left: &[&str], right: &[&str]) -> Vec<LinePair> {
     let (of_left, of_right) = (operation.old_range(), operation.new_range());
-    let numbered = |lines: &[&str], position: usize| {
-        let line = lines.get(position)?;
-        Some((position + 1, (*line).to_owned()))
+    let numbered = |lines: &[&str], range: &Range<usize>, offset: usize| {
+        let position = range.clone().nth(offset)?;
+        Some((position + 1, (*lines.get(position)?).to_owned()))
     };
     let differs = operation.tag() != similar::DiffTag::Equal;
-    (0..of_left.len().max(of_right.len()))
-        .map(|offset| LinePair {
-            left: (offset < of_left.len())
-                .then(|| numbered(left, of_left.start + offset))
-                .flatten(),
-            right: (offset < of_right.len())
-                .then(|| numbered(right, of_right.start + offset))
-                .flatten(),
-            differs,
-        })
-        .collect()
+    let pair = |offset| LinePair {
+        left: numbered(left, &of_left, offset),
+        right: numbered(right, &of_right, offset),
+        differs,
+    };
+    (0..of_left.len().max(of_right.len())).map(pair).collect()
 }
 
 impl ComparedTexts {
@@ -153,14 +147,11 @@ impl ComparedTexts {
 impl LinePair {
     fn render(&self, deadline: Instant) -> Markup {
         let empty = String::new();
-        let (left, right) = (
-            self.left.as_ref().map_or(&empty, |(_, line)| line),
-            self.right.as_ref().map_or(&empty, |(_, line)| line),
-        );
+        let left = self.left.as_ref().map_or(&empty, |(_, line)| line);
+        let right = self.right.as_ref().map_or(&empty, |(_, line)| line);
         let number = |side: &Option<(usize, String)>| {
-            side.as_ref()
-                .map(|(number, _)| number.to_string())
-                .unwrap_or_default()
+            let side = side.as_ref();
+            side.map_or_else(String::new, |(number, _)| number.to_string())
         };
         if !self.differs {
             return html! {

@@ -9,12 +9,12 @@ use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use fleetdex_query_api::group::BASE;
 use futures::{StreamExt as _, stream};
-use http::{HeaderValue, StatusCode, header};
+use http::StatusCode;
 use serde::Deserialize;
 
 use crate::{
     query::{Accept, QueryApi, message},
-    response::secured,
+    response::{secured, text_response},
 };
 
 /// Bytes of a line of the watch that are kept until its end. Of a Table they have all that matters:
@@ -105,19 +105,13 @@ pub(crate) async fn events(api: &dyn QueryApi, path: &str) -> Response {
         return refused(parts.status, body).await;
     }
     let mut lines = WatchHeads::default();
-    let events = body
-        .into_data_stream()
-        .map(move |bytes| bytes.map(|bytes| Bytes::from(lines.read(&bytes))));
+    let chunks = body.into_data_stream();
+    let events = chunks.map(move |bytes| bytes.map(|bytes| Bytes::from(lines.read(&bytes))));
     let start = stream::once(async { Ok(Bytes::from_static(RETRY.as_bytes())) });
-    let mut response = Response::new(Body::from_stream(start.chain(events)));
+    let body = Body::from_stream(start.chain(events));
+    let mut response = text_response(StatusCode::OK, "text/event-stream", body);
     // Deadlines of the watch apply to its events.
     *response.extensions_mut() = parts.extensions;
-    let mut response = secured(response);
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/event-stream"),
-    );
     response
 }
 

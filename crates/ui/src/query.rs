@@ -47,41 +47,23 @@ pub(crate) trait Read: DeserializeOwned {
     fn of(answer: Answer) -> Option<Self>;
 }
 
-impl Read for Table<FoundObject> {
-    fn of(answer: Answer) -> Option<Self> {
-        match answer {
-            Answer::Table(table) => Some(table),
-            _ => None,
+macro_rules! read {
+    ($answer:ty, $pattern:pat => $read:expr) => {
+        impl Read for $answer {
+            fn of(answer: Answer) -> Option<Self> {
+                match answer {
+                    $pattern => Some($read),
+                    _ => None,
+                }
+            }
         }
-    }
+    };
 }
 
-impl Read for RelatedObjectList {
-    fn of(answer: Answer) -> Option<Self> {
-        match answer {
-            Answer::Related(list) => Some(list),
-            _ => None,
-        }
-    }
-}
-
-impl Read for FleetReport {
-    fn of(answer: Answer) -> Option<Self> {
-        match answer {
-            Answer::Fleet(report) => Some(*report),
-            _ => None,
-        }
-    }
-}
-
-impl Read for Explanation {
-    fn of(answer: Answer) -> Option<Self> {
-        match answer {
-            Answer::Explanation(explanation) => Some(explanation),
-            _ => None,
-        }
-    }
-}
+read!(Table<FoundObject>, Answer::Table(table) => table);
+read!(RelatedObjectList, Answer::Related(list) => list);
+read!(FleetReport, Answer::Fleet(report) => *report);
+read!(Explanation, Answer::Explanation(explanation) => explanation);
 
 /// The representation that a view asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,9 +126,8 @@ async fn decode<T: DeserializeOwned>(response: Response) -> QueryAnswer<T> {
             message: message(&bytes),
         });
     }
-    AnswerSize::default()
-        .write_all(&bytes)
-        .map_err(|_| too_large())?;
+    let written = AnswerSize::default().write_all(&bytes);
+    written.map_err(|_| too_large())?;
     let value = serde_json::from_slice(&bytes).map_err(|error| unreadable(&error.to_string()))?;
     Ok(Answered {
         value,
@@ -219,9 +200,8 @@ pub(crate) fn message(status: &[u8]) -> String {
     let message = status
         .as_ref()
         .and_then(|status| status["message"].as_str());
-    message
-        .unwrap_or("the query API refused the request")
-        .to_owned()
+    let message = message.unwrap_or("the query API refused the request");
+    message.to_owned()
 }
 
 /// The texts of `299 - "text"`.

@@ -12,7 +12,7 @@ use crate::{
     parameters::Parameters,
     query::{Accept, QueryApi},
     response::{LOGIN_PATH, ROOT, html_response, secured},
-    views::{self, Shown},
+    views,
 };
 
 /// Why a token is asked for.
@@ -76,9 +76,7 @@ pub fn is_page_path(path: &str) -> bool {
 /// Whether an unauthenticated request of this path is answered with [`login`]: it is for a view,
 /// and not for a part of one.
 pub fn wants_page(path: &str) -> bool {
-    !["complete", "events"]
-        .iter()
-        .any(|part| below(path).first() == Some(part))
+    !matches!(below(path).first(), Some(&("complete" | "events")))
 }
 
 /// The segments below [`ROOT`], as they are in the address.
@@ -161,7 +159,13 @@ pub async fn respond(api: &dyn QueryApi, path: &str, query: &str, user: &str) ->
         },
         _ => views::not_found(path),
     };
-    shown_response(&shown, user)
+    let frame = Frame {
+        title: shown.title.clone(),
+        search: &shown.search,
+        user: Some(user),
+        live: shown.live.as_ref(),
+    };
+    html_response(shown.status, page(&frame, &shown.main))
 }
 
 fn native_path(segments: &[&str]) -> Option<NativePath> {
@@ -173,16 +177,6 @@ fn object_address(cluster: &str, native: &[&str]) -> Option<ObjectAddress> {
         cluster: decoded(cluster)?.parse().ok()?,
         path: native_path(native)?,
     })
-}
-
-fn shown_response(shown: &Shown, user: &str) -> Response {
-    let frame = Frame {
-        title: shown.title.clone(),
-        search: &shown.search,
-        user: Some(user),
-        live: shown.live.as_ref(),
-    };
-    html_response(shown.status, page(&frame, &shown.main))
 }
 
 /// Completions of a search, as the query API answers them.

@@ -15,13 +15,22 @@ pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'
 
 /// A page.
 pub(crate) fn html_response(status: StatusCode, text: String) -> Response {
-    let mut response = Response::new(Body::from(text));
+    text_response(status, "text/html; charset=utf-8", text)
+}
+
+/// A text of a media type.
+pub(crate) fn text_response(
+    status: StatusCode,
+    media_type: &'static str,
+    text: impl Into<Body>,
+) -> Response {
+    let mut response = Response::new(text.into());
     *response.status_mut() = status;
     let mut response = secured(response);
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/html; charset=utf-8"),
-    );
+    let media_type = HeaderValue::from_static(media_type);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, media_type);
     response
 }
 
@@ -38,11 +47,8 @@ pub fn secured(mut response: Response) -> Response {
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    for (name, value) in [
-        ("cross-origin-opener-policy", "same-origin"),
-        ("cross-origin-resource-policy", "same-origin"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
+    for name in ["cross-origin-opener-policy", "cross-origin-resource-policy"] {
+        headers.insert(name, HeaderValue::from_static("same-origin"));
     }
     response
 }

@@ -31,14 +31,10 @@ pub(crate) fn address(metadata: &FoundMetadata) -> Option<ObjectAddress> {
 
 /// The cell of a row in the column with this name; empty without one.
 pub(crate) fn cell(table: &ShownTable, row: &ShownRow, column: &str) -> String {
-    let position = table
-        .columns()
-        .iter()
-        .position(|definition| definition.name == column);
-    position
-        .and_then(|position| row.cells.get(position))
-        .map(text)
-        .unwrap_or_default()
+    let mut columns = table.columns().iter();
+    let position = columns.position(|definition| definition.name == column);
+    let cell = position.and_then(|position| row.cells.get(position));
+    cell.map(text).unwrap_or_default()
 }
 
 /// A cell as text.

@@ -82,31 +82,20 @@ impl Breaker {
     /// A call ended. Returns whether the breaker closed by that.
     pub fn end(&mut self, contact: Contact, now: Instant) -> bool {
         match contact {
-            Contact::Reached => self.reached(),
-            Contact::Unreachable { retry_after } => {
-                self.failed(retry_after, now);
-                false
-            }
-            Contact::NotCalled => {
-                self.abandoned(now);
-                false
-            }
+            Contact::Reached => return self.reached(),
+            Contact::Unreachable { retry_after } => self.failed(retry_after, now),
+            Contact::NotCalled => self.abandoned(now),
         }
+        false
     }
 
     fn reached(&mut self) -> bool {
-        match self.state {
-            BreakerState::Closed { .. } => {
-                self.state = BreakerState::Closed { failures: 0 };
-                false
-            }
-            // A call from before; the webhook may have asked for a pause since.
-            BreakerState::Open { .. } => false,
-            BreakerState::Probing { .. } => {
-                self.state = BreakerState::Closed { failures: 0 };
-                true
-            }
+        let was_probing = matches!(self.state, BreakerState::Probing { .. });
+        // While it is open, a call from before; the webhook may have asked for a pause since.
+        if !matches!(self.state, BreakerState::Open { .. }) {
+            *self = Self::default();
         }
+        was_probing
     }
 
     fn failed(&mut self, retry_after: Option<Duration>, now: Instant) {

@@ -153,12 +153,16 @@ impl<E: Enrich> EnrichmentQueue<E> {
     /// The same, and waits until no result of it is being delivered any more.
     pub async fn cancel_and_wait(&self, key: &str) {
         self.cancel(key);
+        self.until(|schedule| !schedule.is_delivering(key)).await;
+    }
+
+    async fn until(&self, is_met: impl Fn(&Schedule<Arc<E>>) -> bool) {
         loop {
             let freed = self.0.freed.notified();
             tokio::pin!(freed);
             // From here on no end is missed.
             freed.as_mut().enable();
-            if !self.0.schedule.lock().is_delivering(key) {
+            if is_met(&self.0.schedule.lock()) {
                 return;
             }
             freed.await;
@@ -195,16 +199,7 @@ impl<E: Enrich> EnrichmentQueue<E> {
     /// Waits until these webhooks, and all together, hold at most half of what they may. Between
     /// that and a submission others may submit, so that it can still be refused.
     pub async fn room(&self, webhooks: &[Arc<str>]) {
-        loop {
-            let freed = self.0.freed.notified();
-            tokio::pin!(freed);
-            // From here on no end is missed.
-            freed.as_mut().enable();
-            if self.0.schedule.lock().has_room(webhooks) {
-                return;
-            }
-            freed.await;
-        }
+        self.until(|schedule| schedule.has_room(webhooks)).await;
     }
 
     /// Whether a webhook may be called now, by its breaker.
@@ -222,18 +217,12 @@ impl<E: Enrich> EnrichmentQueue<E> {
         let mut calls = JoinSet::new();
         loop {
             let wake = self.begin_calls(&mut calls);
-            let waking = async {
-                match wake {
-                    Some(wake) => sleep_until(wake).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
                 Some(ended) = calls.join_next() => pass_on_panic(ended),
                 () = self.0.changed.notified() => {}
-                () = waking => {}
+                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
             }
         }
         calls.shutdown().await;
@@ -315,14 +304,8 @@ impl<E: Enrich> Shared<E> {
 
 fn ended<A>(result: &Result<A, Unanswered>) -> Ended {
     match result {
-        Ok(_) => Ended {
-            contact: Contact::Reached,
-            again: false,
-        },
-        Err(unanswered) => Ended {
-            contact: unanswered.contact,
-            again: unanswered.again,
-        },
+        Ok(_) => (Contact::Reached, false),
+        Err(unanswered) => (unanswered.contact, unanswered.again),
     }
 }
 

@@ -16,6 +16,14 @@ pub struct ClusterNotConnected {
     pub cluster: ClusterName,
 }
 
+impl ClusterNotConnected {
+    pub(super) fn of(cluster: &ClusterName) -> Self {
+        Self {
+            cluster: cluster.clone(),
+        }
+    }
+}
+
 /// The source of connections: [`Clusters`], or [`FakeClusters`](super::fake::FakeClusters) in a
 /// test.
 pub trait ClusterConnections: Send + Sync + 'static {

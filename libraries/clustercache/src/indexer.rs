@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     sync::Arc,
 };
 
@@ -167,14 +166,6 @@ impl<K: CacheableResource> Indexer<K> {
             deleted.iter().filter_map(|key| self.delete(key)).collect();
         changes.extend(list.into_values().filter_map(|object| self.apply(object)));
         changes
-    }
-}
-
-impl<K> fmt::Debug for Indexer<K> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Indexer")
-            .field("count", &self.all.len())
-            .finish_non_exhaustive()
     }
 }
 

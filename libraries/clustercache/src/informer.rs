@@ -42,7 +42,6 @@ pub(super) struct Informer<K> {
     _task: AbortOnDropHandle<()>,
 }
 
-/// The task of an informer.
 struct InformerTask<K> {
     cluster: ClusterName,
     state: Arc<RwLock<InformerState<K>>>,
@@ -53,7 +52,6 @@ struct InformerTask<K> {
 }
 
 impl<K: CacheableResource> Informer<K> {
-    /// Starts to list and watch.
     pub(super) fn start(
         cluster: &ClusterName,
         client: Client,
@@ -201,9 +199,5 @@ async fn resync_periodically<K: CacheableResource>(
 
 /// Whether a watch was refused because its version has expired.
 fn is_expired(error: &watcher::Error) -> bool {
-    let refused = match error {
-        watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status.code),
-        _ => None,
-    };
-    refused == Some(410)
+    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }

@@ -135,9 +135,8 @@ impl ClusterCache {
     /// changes.
     pub fn rest_config(&self, cluster: &ClusterName) -> Result<kube::Config, ClusterNotConnected> {
         let connection = self.members.connection(cluster)?;
-        connection.rest_config().ok_or_else(|| ClusterNotConnected {
-            cluster: cluster.clone(),
-        })
+        let config = connection.rest_config();
+        config.ok_or_else(|| ClusterNotConnected::of(cluster))
     }
 
     /// Adds a request to the queue for every change of the watched kinds in a member, and first for

@@ -44,16 +44,13 @@ impl CachedMembers {
         }
     }
 
-    /// The connection of a member.
     pub(super) fn connection(
         &self,
         cluster: &ClusterName,
     ) -> Result<Connection, ClusterNotConnected> {
         self.connections
             .connection(cluster)
-            .ok_or_else(|| ClusterNotConnected {
-                cluster: cluster.clone(),
-            })
+            .ok_or_else(|| ClusterNotConnected::of(cluster))
     }
 
     /// The number and the client of a member's connection.
@@ -80,9 +77,7 @@ impl CachedMembers {
     ) -> Result<Arc<Informer<K>>, ClusterNotConnected> {
         let current = self.connection(cluster)?;
         if current.id != connection_id {
-            return Err(ClusterNotConnected {
-                cluster: cluster.clone(),
-            });
+            return Err(ClusterNotConnected::of(cluster));
         }
         let context = self.context(cluster);
         let mut members = self.members.lock();

@@ -34,6 +34,7 @@ pub struct CacheSelectors {
 }
 
 /// How one kind is cached.
+#[derive(Clone)]
 pub(super) struct KindOptions<K> {
     pub(super) is_uncached: bool,
     pub(super) selectors: CacheSelectors,
@@ -53,18 +54,6 @@ impl<K: CacheableResource> Default for KindOptions<K> {
             api: Arc::new(Api::all),
             indexes: Vec::new(),
             transform,
-        }
-    }
-}
-
-impl<K> Clone for KindOptions<K> {
-    fn clone(&self) -> Self {
-        Self {
-            is_uncached: self.is_uncached,
-            selectors: self.selectors.clone(),
-            api: self.api.clone(),
-            indexes: self.indexes.clone(),
-            transform: self.transform.clone(),
         }
     }
 }

@@ -47,7 +47,6 @@ struct PendingRequests {
 }
 
 impl ReconcileRequest {
-    /// The request for an object.
     pub(super) fn of<K: CacheableResource>(cluster: &ClusterName, object: &K) -> Self {
         Self {
             cluster: cluster.clone(),

@@ -148,10 +148,7 @@ impl CachedReader {
         let limit = self.members.options.request_timeout;
         match tokio::time::timeout(limit, informer.synced()).await {
             Ok(true) => Ok(informer),
-            Ok(false) => Err(ClusterNotConnected {
-                cluster: self.cluster.clone(),
-            }
-            .into()),
+            Ok(false) => Err(ClusterNotConnected::of(&self.cluster).into()),
             Err(_) => Err(ClusterReadError::NotSynced {
                 cluster: self.cluster.clone(),
                 kind: K::kind(&()).into_owned(),
@@ -166,9 +163,8 @@ impl CachedReader {
         name: &str,
     ) -> kube::Result<Option<K>> {
         let requests = KubeRequest::new(K::url_path(&(), namespace));
-        let request = requests
-            .get(name, &GetParams::default())
-            .map_err(kube::Error::BuildRequest)?;
+        let request = requests.get(name, &GetParams::default());
+        let request = request.map_err(kube::Error::BuildRequest)?;
         match self.client.request(request).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             response => response.map(Some),
@@ -182,13 +178,9 @@ impl CachedReader {
     ) -> kube::Result<ObjectList<K>> {
         let requests = KubeRequest::new(K::url_path(&(), namespace));
         let parameters = ListParams::default().labels_from(labels);
-        self.client
-            .request(
-                requests
-                    .list(&parameters)
-                    .map_err(kube::Error::BuildRequest)?,
-            )
-            .await
+        let request = requests.list(&parameters);
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        self.client.request(request).await
     }
 
     fn failed<K: CacheableResource>(&self, source: kube::Error) -> ClusterReadError {

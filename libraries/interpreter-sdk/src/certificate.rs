@@ -45,7 +45,6 @@ pub enum CertificateFilesError {
     },
 }
 
-/// The contents of [`CertificateFiles`].
 #[derive(PartialEq, Eq)]
 struct PemPair {
     certificate: Vec<u8>,
@@ -54,13 +53,13 @@ struct PemPair {
 
 /// The TLS configuration that the files hold.
 pub(crate) struct FileCertificate {
-    files: CertificateFiles,
+    pub(crate) files: CertificateFiles,
     pem: PemPair,
-    config: Arc<ServerConfig>,
+    /// The configuration for new connections.
+    pub(crate) config: Arc<ServerConfig>,
 }
 
 impl FileCertificate {
-    /// Reads the files.
     pub(crate) async fn read(files: CertificateFiles) -> Result<Self, CertificateFilesError> {
         let pem = read_pair(&files).await?;
         let config = config(&files, &pem)?;
@@ -77,16 +76,6 @@ impl FileCertificate {
         self.config = config(&self.files, &pem)?;
         self.pem = pem;
         Ok(true)
-    }
-
-    /// The configuration for new connections.
-    pub(crate) fn config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.config)
-    }
-
-    /// The files.
-    pub(crate) fn files(&self) -> &CertificateFiles {
-        &self.files
     }
 }
 

@@ -120,7 +120,7 @@ impl WebhookServer {
                     Ok((stream, _)) => {
                         connections.spawn(connection(
                             stream,
-                            certificate.config(),
+                            Arc::clone(&certificate.config),
                             router.clone(),
                             shutdown.clone(),
                         ));
@@ -143,7 +143,7 @@ async fn reload(certificate: &mut FileCertificate) {
     match certificate.reload().await {
         Ok(false) => {}
         Ok(true) => info!(
-            file = %certificate.files().certificate.display(),
+            file = %certificate.files.certificate.display(),
             "serving new connections with a new certificate"
         ),
         Err(error) => warn!(

@@ -33,7 +33,6 @@ pub struct RefusedObject {
     #[serde(rename = "type")]
     object_type: String,
     id: String,
-    #[serde(default)]
     title: Option<String>,
     error: ImportRefusal,
 }
@@ -42,7 +41,6 @@ pub struct RefusedObject {
 struct ImportRefusal {
     #[serde(rename = "type", default)]
     reason: String,
-    #[serde(default)]
     message: Option<String>,
     #[serde(default)]
     references: Vec<Value>,

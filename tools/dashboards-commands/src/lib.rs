@@ -10,9 +10,7 @@ mod login;
 mod objects;
 mod roles;
 
-use std::process::ExitCode;
-
-use fleetdex_cli::console::{self, Console};
+use fleetdex_cli::console::{CommandError, Console};
 use fleetdex_dashboards::ndjson;
 
 pub use self::{
@@ -52,14 +50,13 @@ pub struct ExportArgs {
 }
 
 /// Runs a command.
-pub async fn run(args: &DashboardsArgs) -> ExitCode {
-    console::run(async |console: &mut Console<'_>| match &args.command {
+pub async fn run(args: &DashboardsArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
+    match &args.command {
         DashboardsCommand::Export(export) => {
             write!(console.out, "{}", ndjson(&export.objects.objects()))?;
             Ok(true)
         }
         DashboardsCommand::Install(install) => install::install(install, console).await,
         DashboardsCommand::Roles(roles) => roles::print(roles, console).await,
-    })
-    .await
+    }
 }

@@ -44,7 +44,6 @@ pub(crate) struct MetricAggregation {
 pub(crate) enum BucketAggregation {
     /// The most frequent values.
     Terms {
-        /// The field.
         field: &'static str,
         /// How many values.
         size: u32,
@@ -56,10 +55,7 @@ pub(crate) enum BucketAggregation {
         role: BucketRole,
     },
     /// Intervals of time, of a length that fits the range of time that is shown.
-    Times {
-        /// The field.
-        field: &'static str,
-    },
+    Times { field: &'static str },
 }
 
 pub(crate) const fn count(label: &'static str) -> MetricAggregation {

@@ -1,6 +1,5 @@
 //! Queries in the language of Dashboards (DQL).
 
-/// A condition on one field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FieldCondition {
     field: &'static str,

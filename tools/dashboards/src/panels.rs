@@ -47,7 +47,6 @@ const fn row(height: u32, panels: &'static [PanelSpec]) -> PanelRow {
     PanelRow { height, panels }
 }
 
-/// A dashboard.
 pub(crate) struct DashboardSpec {
     pub(crate) id: &'static str,
     title: &'static str,

@@ -27,7 +27,6 @@ use self::{
 
 /// Every user of Kubernetes is in this group.
 const AUTHENTICATED: &str = "system:authenticated";
-/// The administrators.
 const ADMINISTRATORS: &str = "system:masters";
 /// The name of the global tenant.
 pub const GLOBAL_TENANT: &str = "global_tenant";

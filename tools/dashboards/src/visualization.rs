@@ -51,19 +51,7 @@ impl VisualizationSpec {
             "params": self.look.params(self.metrics),
         });
         let (meta, reference) = search_source(&query(self.query), index_pattern);
-        SavedObject {
-            object_type: SavedObjectType::Visualization,
-            id,
-            attributes: attributes(json!({
-                "title": self.title,
-                "description": self.description,
-                "version": 1,
-                "uiStateJSON": "{}",
-                "visState": state.to_string(),
-                "kibanaSavedObjectMeta": meta,
-            })),
-            references: vec![reference],
-        }
+        saved_object(id, self.description, &state, &meta, vec![reference])
     }
 }
 
@@ -110,19 +98,35 @@ impl ControlsSpec {
             object_type: SavedObjectType::IndexPattern,
             id: index_pattern.to_owned(),
         });
-        SavedObject {
-            object_type: SavedObjectType::Visualization,
+        saved_object(
             id,
-            attributes: attributes(json!({
-                "title": self.title,
-                "description": self.description,
-                "version": 1,
-                "uiStateJSON": "{}",
-                "visState": state.to_string(),
-                "kibanaSavedObjectMeta": no_index(),
-            })),
-            references: references.collect(),
-        }
+            self.description,
+            &state,
+            &no_index(),
+            references.collect(),
+        )
+    }
+}
+
+fn saved_object(
+    id: String,
+    description: &str,
+    state: &Value,
+    meta: &Value,
+    references: Vec<SavedObjectReference>,
+) -> SavedObject {
+    SavedObject {
+        object_type: SavedObjectType::Visualization,
+        id,
+        attributes: attributes(json!({
+            "title": state["title"],
+            "description": description,
+            "version": 1,
+            "uiStateJSON": "{}",
+            "visState": state.to_string(),
+            "kibanaSavedObjectMeta": meta,
+        })),
+        references,
     }
 }
 

@@ -13,9 +13,8 @@ use fleetdex_interpreter::{
 use serde_json::{Map, Value};
 
 use super::{
-    customizations::check_type,
     documents::SourceDocument,
-    rules::{CustomizationRule, RULES},
+    rules::{CustomizationRule, RULES, check_type},
 };
 
 const SEPARATOR: &str = "-----------------------------------";
@@ -103,20 +102,15 @@ fn problems(document: &SourceDocument, all: &AppliedTogether) -> Vec<FieldProble
     let mut problems = all.problems(name(content));
     problems.extend(customization::validate(content));
     let spec = &content["spec"];
-    problems.extend(unknown_members(spec, "spec", &["target", "customizations"]));
-    let target = &spec["target"];
-    problems.extend(unknown_members(
-        target,
-        "spec.target",
-        &["apiVersion", "kind"],
-    ));
-    let members = customization::MEMBERS.map(|(member, _)| member);
     let customizations = &spec["customizations"];
-    problems.extend(unknown_members(
-        customizations,
-        "spec.customizations",
-        &members,
-    ));
+    let members = customization::MEMBERS.map(|(member, _)| member);
+    for (object, path, known) in [
+        (spec, "spec", &["target", "customizations"][..]),
+        (&spec["target"], "spec.target", &["apiVersion", "kind"]),
+        (customizations, "spec.customizations", &members),
+    ] {
+        problems.extend(unknown_members(object, path, known));
+    }
     for member in members {
         let path = format!("spec.customizations.{member}");
         problems.extend(unknown_members(

@@ -21,10 +21,10 @@ use tempfile::NamedTempFile;
 
 use super::{
     check::check,
-    customizations::check_type,
     documents::{DocumentReader, SourceDocument},
     execute::compile,
     key_order::sorted,
+    rules::check_type,
 };
 mod script_file;
 

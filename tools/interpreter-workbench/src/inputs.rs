@@ -13,42 +13,16 @@ pub enum InputError {
     /// A source cannot be read.
     #[error(transparent)]
     Document(#[from] DocumentError),
-    /// A source for one object has another number of them.
-    #[error("fail to get {role} object: get {count} objects in {origin}, expect one at most")]
-    Count {
+    /// A source for one object has none, several, or a document that is no object of Kubernetes.
+    #[error("fail to get {role} object: {problem}")]
+    Object {
         /// `desired` or `observed`.
         role: &'static str,
-        /// The source.
-        origin: String,
-        /// How many objects there are.
-        count: usize,
-    },
-    /// A source for one object is empty.
-    #[error("fail to get {role} object: there is no object in {origin}")]
-    Empty {
-        /// `desired` or `observed`.
-        role: &'static str,
-        /// The source.
-        origin: String,
-    },
-    /// A document is not an object of Kubernetes.
-    #[error("fail to get {role} object: unable to decode {origin:?}: Object '{member}' is missing")]
-    NoType {
-        /// `desired` or `observed`.
-        role: &'static str,
-        /// `Kind` or `apiVersion`.
-        member: &'static str,
-        /// The source.
-        origin: String,
+        problem: String,
     },
     /// A document is not a status item.
     #[error("fail to get status items: error parsing {origin}: {reason}")]
-    Item {
-        /// The source.
-        origin: String,
-        /// What the parser says.
-        reason: String,
-    },
+    Item { origin: String, reason: String },
 }
 
 /// What an operation is run on.
@@ -88,21 +62,16 @@ impl OperationInputs {
             desired.or(observed)
         };
         let object = object.ok_or("desired-file, observed-file options are not set")?;
-        Ok(match operation {
-            Operation::InterpretReplica => Request::Replica { object },
-            Operation::InterpretComponent => Request::Component { object },
-            Operation::ReviseReplica => Request::Revise {
+        Ok(match Request::about(operation, object) {
+            Some(request) => request,
+            None if operation == Operation::ReviseReplica => Request::Revise {
                 object,
                 replicas: self.replicas,
             },
-            Operation::AggregateStatus => Request::AggregateStatus {
+            None => Request::AggregateStatus {
                 object,
                 items: &self.items,
             },
-            Operation::InterpretStatus => Request::Status { object },
-            Operation::InterpretHealth => Request::Health { object },
-            Operation::InterpretDependency => Request::Dependency { object },
-            Operation::Prune | Operation::Retain => Request::Prune { object },
         })
     }
 }
@@ -113,32 +82,23 @@ pub async fn read_object(
     name: &str,
     reader: &mut DocumentReader<'_>,
 ) -> Result<Value, InputError> {
+    let failed = |problem| Err(InputError::Object { role, problem });
     let mut objects = reader.objects(&[name.to_owned()], false).await?;
-    if objects.len() > 1 {
-        return Err(InputError::Count {
-            role,
-            origin: name.to_owned(),
-            count: objects.len(),
-        });
+    let count = objects.len();
+    if count > 1 {
+        let problem = format!("get {count} objects in {name}, expect one at most");
+        return failed(problem);
     }
     let Some(SourceDocument { source, content }) = objects.pop() else {
-        let origin = name.to_owned();
-        return Err(InputError::Empty { role, origin });
+        return failed(format!("there is no object in {name}"));
     };
-    let is_absent = |member: &str| content[member].as_str().is_none_or(str::is_empty);
-    let missing = if is_absent("kind") {
-        Some("Kind")
-    } else {
-        is_absent("apiVersion").then_some("apiVersion")
-    };
-    match missing {
-        None => Ok(content),
-        Some(member) => Err(InputError::NoType {
-            role,
-            member,
-            origin: source,
-        }),
+    for (key, shown) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
+        if content[key].as_str().is_none_or(str::is_empty) {
+            let problem = format!("unable to decode {source:?}: Object '{shown}' is missing");
+            return failed(problem);
+        }
     }
+    Ok(content)
 }
 
 /// Reads status items: one per document, or a list of them. Also returns the names of their members

@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     args::InterpretArgs,
-    customizations::check_type,
     documents::{DocumentError, DocumentReader, SourceDocument, has_known_extension, parse},
+    rules::check_type,
 };
 
 /// The key of a `ConfigMap` with a map of scripts, in which names may be wildcards.
@@ -26,34 +26,9 @@ pub enum LevelSourceError {
     /// A source cannot be read.
     #[error(transparent)]
     Document(#[from] DocumentError),
-    /// A document of `--filename` is no customization.
-    #[error("fail to get customization object: {origin}: {problem}")]
-    Customization {
-        /// The source.
-        origin: String,
-        /// What it is instead.
-        problem: String,
-    },
-    /// A document of `--webhooks` is no webhook configuration.
-    #[error(
-        "{origin}: not a ResourceInterpreterWebhookConfiguration or ResourceExploringWebhookConfiguration, got {api_version}, Kind={kind}"
-    )]
-    NoWebhooks {
-        /// The source.
-        origin: String,
-        /// The version of the document.
-        api_version: String,
-        /// The kind of the document.
-        kind: String,
-    },
-    /// A file of `--argocd-health` has no usable script.
-    #[error("--argocd-health {origin}: {reason}")]
-    ArgoCd {
-        /// The source.
-        origin: String,
-        /// What is wrong.
-        reason: String,
-    },
+    /// A document is of another kind, or has no usable script; the message names its source.
+    #[error("{0}")]
+    Unusable(String),
 }
 
 /// The levels that answer, and what errors and warnings name of their customizations.
@@ -108,9 +83,9 @@ async fn customizations(
     for SourceDocument { source, content } in
         reader.objects(&args.filenames, args.recursive).await?
     {
-        check_type(&content).map_err(|problem| LevelSourceError::Customization {
-            origin: source.clone(),
-            problem,
+        check_type(&content).map_err(|problem| {
+            let text = format!("fail to get customization object: {source}: {problem}");
+            LevelSourceError::Unusable(text)
         })?;
         customizations.extend(Customization::parse(&content).map(|parsed| Customization {
             name: format!("{} ({source})", parsed.name).trim_start().into(),
@@ -126,16 +101,14 @@ async fn webhooks(
 ) -> Result<Vec<Webhook>, LevelSourceError> {
     let mut webhooks = Vec::new();
     for document in reader.objects(names, false).await? {
-        let text = |key: &str| {
-            let text = document.content[key].as_str();
-            text.unwrap_or_default().to_owned()
-        };
         let configuration = WebhookConfiguration::parse(&document.content).ok_or_else(|| {
-            LevelSourceError::NoWebhooks {
-                origin: document.source.clone(),
-                api_version: text("apiVersion"),
-                kind: text("kind"),
-            }
+            let text = |key: &str| document.content[key].as_str().unwrap_or_default();
+            LevelSourceError::Unusable(format!(
+                "{}: not a ResourceInterpreterWebhookConfiguration or ResourceExploringWebhookConfiguration, got {}, Kind={}",
+                document.source,
+                text("apiVersion"),
+                text("kind"),
+            ))
         })?;
         webhooks.extend(configuration.webhooks);
     }
@@ -149,10 +122,7 @@ async fn argocd(
 ) -> Result<ArgoHealth, LevelSourceError> {
     let mut data = Map::new();
     for (source, text) in reader.texts(name, false).await? {
-        let failed = |reason: String| LevelSourceError::ArgoCd {
-            origin: source.clone(),
-            reason,
-        };
+        let failed = |reason: String| unusable_scripts(&source, &reason);
         let is_yaml = has_known_extension(Path::new(&source));
         let documents = match parse(&source, &text) {
             Ok(documents) if documents.iter().all(|found| may_have_keys(found, is_yaml)) => {
@@ -168,10 +138,11 @@ async fn argocd(
             data.extend(config_map_data(document).map_err(failed)?);
         }
     }
-    ArgoHealth::from_data(&data).map_err(|error| LevelSourceError::ArgoCd {
-        origin: name.to_owned(),
-        reason: causes(&error),
-    })
+    ArgoHealth::from_data(&data).map_err(|error| unusable_scripts(name, &causes(&error)))
+}
+
+fn unusable_scripts(source: &str, reason: &str) -> LevelSourceError {
+    LevelSourceError::Unusable(format!("--argocd-health {source}: {reason}"))
 }
 
 /// Whether a document is a `ConfigMap`, or another object, or the data of a `ConfigMap`. Short

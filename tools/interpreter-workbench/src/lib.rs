@@ -9,17 +9,15 @@
 use std::{
     io::{self, Read},
     net::SocketAddr,
-    process::ExitCode,
     sync::Arc,
 };
 
-use fleetdex_cli::console::{self, CommandError, Console};
+use fleetdex_cli::console::{CommandError, Console};
 use fleetdex_interpreter::Operation;
 use fleetdex_webhooks::client::CallWebhook;
 
 mod args;
 mod check;
-mod customizations;
 pub mod documents;
 mod edit;
 mod execute;
@@ -38,11 +36,8 @@ use self::{
 };
 
 /// Runs the operation or the check, and prints the result.
-pub async fn run(args: &InterpretArgs) -> ExitCode {
-    console::run(async |console: &mut Console<'_>| {
-        interpret(args, &mut io::stdin().lock(), client, console).await
-    })
-    .await
+pub async fn run(args: &InterpretArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
+    interpret(args, &mut io::stdin().lock(), client, console).await
 }
 
 async fn interpret(

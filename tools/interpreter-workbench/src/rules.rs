@@ -1,6 +1,12 @@
 //! The rules that a customization may have: where each script is, and what it is given and returns.
 
-use fleetdex_interpreter::{Operation, customization};
+use fleetdex_core::model::split_api_version;
+use fleetdex_interpreter::{
+    Operation,
+    customization::{self, KIND},
+    value::text,
+    webhook::API_VERSION,
+};
 use serde_json::Value;
 
 /// One rule of a `ResourceInterpreterCustomization`.
@@ -109,6 +115,19 @@ impl CustomizationRule {
             .as_str()
             .filter(|script| !script.is_empty())
     }
+}
+
+/// Says of a document that is not a customization what it is.
+///
+/// Source of the text: `pkg/karmadactl/interpret/interpret.go` of
+/// <https://github.com/karmada-io/karmada>
+pub fn check_type(document: &Value) -> Result<(), String> {
+    let (api_version, kind) = (text(document, &["apiVersion"]), text(document, &["kind"]));
+    if (api_version, kind) == (API_VERSION, KIND) {
+        return Ok(());
+    }
+    let (group, version) = split_api_version(api_version);
+    Err(format!("not a {KIND}, got {group}/{version}, Kind={kind}"))
 }
 
 /// The names of all operations in both dialects: first those of rules, in their order.

@@ -1,6 +1,6 @@
 //! From karmada-search to Fleetdex.
 
-use std::path::Path;
+use std::path::{Display, Path};
 
 use fleetdex_checks::result::Checks;
 use fleetdex_cli::crd::install_registries;
@@ -283,31 +283,24 @@ impl<'m, 'o> Migration<'m, 'o> {
         Ok(self.export.registries.iter().filter(is_missing).count())
     }
 
+    fn file(&self) -> Display<'_> {
+        let file = self.args.export.as_deref();
+        file.unwrap_or_else(|| Path::new("FILE")).display()
+    }
+
     fn command(&self) -> String {
-        let file = self
-            .args
-            .export
-            .as_deref()
-            .unwrap_or_else(|| Path::new("FILE"));
-        format!(
-            "fleetdex migrate karmada-search --export {} --apply",
-            file.display()
-        )
+        let file = self.file();
+        format!("fleetdex migrate karmada-search --export {file} --apply")
     }
 
     fn failed(&self, step: &'static str, problem: String, holds: &'static str) -> StepFailed {
         let next = if holds == UNCHANGED {
             format!("Try again: {}", self.command())
         } else {
-            let file = self
-                .args
-                .export
-                .as_deref()
-                .unwrap_or_else(|| Path::new("FILE"));
             format!(
                 "To go on: {}. To go back: fleetdex migrate karmada-search --rollback {} --apply",
                 self.command(),
-                file.display()
+                self.file()
             )
         };
         StepFailed {

@@ -173,11 +173,7 @@ impl MigrationTarget {
     /// Who answers for the group, by its discovery document.
     pub async fn group_server(&self) -> Result<GroupServer, RequestFailed> {
         let path = format!("/apis/{GROUP_VERSION}");
-        let discovered = self.discover(&path).await.map_or_else(
-            |error| absent(error).map(|()| None),
-            |found| Ok(Some(found)),
-        )?;
-        let Some(discovered) = discovered else {
+        let Some(discovered) = if_present(self.discover(&path).await)? else {
             return Ok(GroupServer::Nothing);
         };
         let is_of_crd = discovered.resources.iter().any(|resource| {
@@ -211,24 +207,17 @@ impl MigrationTarget {
             }),
             ..DeleteParams::default()
         };
-        let deleted = self
-            .sent(
-                "delete",
-                format!("APIService {name}"),
-                api.delete(&name, &parameters),
-            )
-            .await;
-        deleted.map(drop).or_else(absent)
+        let object = format!("APIService {name}");
+        let deleted = self.sent("delete", object, api.delete(&name, &parameters));
+        if_present(deleted.await).map(drop)
     }
 
     /// Removes the CRD, with all registries.
     pub async fn delete_crd(&self) -> Result<(), RequestFailed> {
         let api = Api::<CustomResourceDefinition>::all(self.client.clone());
         let parameters = DeleteParams::default();
-        let deleted = self
-            .sent("delete", format!("CRD {CRD}"), api.delete(CRD, &parameters))
-            .await;
-        deleted.map(drop).or_else(absent)
+        let deleted = self.sent("delete", format!("CRD {CRD}"), api.delete(CRD, &parameters));
+        if_present(deleted.await).map(drop)
     }
 
     /// Removes a registry; one with finalizers is still there after that.
@@ -237,7 +226,7 @@ impl MigrationTarget {
         let parameters = DeleteParams::default();
         let object = format!("ResourceRegistry {name}");
         let deleted = self.sent("delete", object, api.delete(name, &parameters));
-        deleted.await.map(drop).or_else(absent)
+        if_present(deleted.await).map(drop)
     }
 
     /// Creates a registry, unless one of its name is there. With `dry_run` the API server only
@@ -342,11 +331,11 @@ impl MigrationTarget {
     }
 }
 
-/// What is not there needs no deletion.
-fn absent(error: RequestFailed) -> Result<(), RequestFailed> {
-    match error.code {
-        Some(404) => Ok(()),
-        _ => Err(error),
+/// `None`: it is not there, and needs no deletion.
+fn if_present<T>(result: Result<T, RequestFailed>) -> Result<Option<T>, RequestFailed> {
+    match result {
+        Err(error) if error.code == Some(404) => Ok(None),
+        result => result.map(Some),
     }
 }
 

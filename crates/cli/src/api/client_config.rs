@@ -61,6 +61,13 @@ struct NamedFlags {
     apiserver: bool,
 }
 
+impl NamedFlags {
+    /// `None` if neither is selected.
+    fn is_direct(self) -> Option<bool> {
+        (self.direct || self.apiserver).then_some(self.direct)
+    }
+}
+
 impl clap::Args for ClientConfig {
     fn augment_args(command: Command) -> Command {
         ClientFlags::augment_args(command)
@@ -108,37 +115,12 @@ impl ClientConfig {
         by_variable: NamedFlags,
         default_token_path: &Path,
     ) -> Result<Self, clap::Error> {
-        let is_direct = match (by_flag, by_variable) {
-            (
-                NamedFlags {
-                    direct: true,
-                    apiserver: true,
-                },
-                _,
-            ) => {
-                let problem = "--server and --token-file select another server than --kubeconfig and --context; use one of the two";
-                return Err(clap::Error::raw(
-                    ErrorKind::ArgumentConflict,
-                    format!("{problem}\n"),
-                ));
-            }
-            (NamedFlags { direct: true, .. }, _) => true,
-            (
-                NamedFlags {
-                    apiserver: true, ..
-                },
-                _,
-            ) => false,
-            (_, NamedFlags { direct: true, .. }) => true,
-            (
-                _,
-                NamedFlags {
-                    apiserver: true, ..
-                },
-            ) => false,
-            _ => default_token_path.exists(),
-        };
-        if !is_direct {
+        if by_flag.direct && by_flag.apiserver {
+            let problem = "--server and --token-file select another server than --kubeconfig and --context; use one of the two\n";
+            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, problem));
+        }
+        let named = by_flag.is_direct().or(by_variable.is_direct());
+        if !named.unwrap_or_else(|| default_token_path.exists()) {
             return Ok(Self::Apiserver {
                 kubeconfig: flags.kubeconfig,
                 context: flags.context,

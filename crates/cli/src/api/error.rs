@@ -1,6 +1,6 @@
 //! Errors between the command line and the server, with what to do about them.
 
-use std::{io, path::PathBuf};
+use std::{fmt::Display, io, path::PathBuf};
 
 use fleetdex_clusters::source::KubeconfigProblem;
 use fleetdex_query_api::group::GROUPS;
@@ -180,11 +180,7 @@ impl ClientError {
                 let reason = read
                     .err()
                     .map_or_else(|| "not a Status".to_owned(), |error| error.to_string());
-                Self::Malformed {
-                    path: path.to_owned(),
-                    code,
-                    reason,
-                }
+                malformed_response(path, code, &reason)
             }
         }
     }
@@ -196,13 +192,9 @@ const MAX_QUOTED: usize = 300;
 /// Explains a refusal by the RBAC of the apiserver: it names our API group, while the server behind
 /// it names the requested resource.
 fn missing_outer_permission(status: &Status) -> Option<String> {
-    let is_outer = status.code == Some(403)
-        && status
-            .message
-            .as_deref()
-            .unwrap_or_default()
-            .contains(GROUPS[0]);
     let group = GROUPS[0];
+    let message = status.message.as_deref().unwrap_or_default();
+    let is_outer = status.code == Some(403) && message.contains(group);
     is_outer.then(|| {
         format!(
             "\nTo query Fleetdex through the apiserver you need the verb get in the API group {group}: ask an administrator to bind the \
@@ -211,11 +203,11 @@ fn missing_outer_permission(status: &Status) -> Option<String> {
     })
 }
 
-pub(super) fn malformed_response(path: &str, code: u16, error: &serde_json::Error) -> ClientError {
+pub(super) fn malformed_response(path: &str, code: u16, reason: &dyn Display) -> ClientError {
     ClientError::Malformed {
         path: path.to_owned(),
         code,
-        reason: error.to_string(),
+        reason: reason.to_string(),
     }
 }
 

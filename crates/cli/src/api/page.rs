@@ -1,6 +1,6 @@
 //! Pages of lists, and their shapes on the wire.
 
-use fleetdex_query_api::answer::{ListMetadata, Table, TableColumn, TableRow};
+use fleetdex_query_api::answer::{ListMetadata, Table, TableColumn};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
@@ -35,6 +35,13 @@ pub struct ListItem {
     pub cells: Vec<Value>,
 }
 
+impl ListItem {
+    pub(super) fn without_cells(object: Box<RawValue>) -> Self {
+        let cells = Vec::new();
+        Self { object, cells }
+    }
+}
+
 /// A list whose objects stay as they are sent.
 #[derive(Deserialize)]
 struct RawList {
@@ -46,45 +53,32 @@ struct RawList {
 impl ObjectPage {
     /// Parses a list, or a Table.
     pub(super) fn parse(body: &[u8], shape: ListShape) -> Result<Self, serde_json::Error> {
-        match shape {
-            ListShape::Objects => serde_json::from_slice(body).map(RawList::into),
-            ListShape::Table => serde_json::from_slice(body).map(Table::<Box<RawValue>>::into),
-        }
+        let (metadata, columns, items) = match shape {
+            ListShape::Objects => {
+                let list: RawList = serde_json::from_slice(body)?;
+                let items = list.items.into_iter().map(ListItem::without_cells);
+                (list.metadata, None, items.collect())
+            }
+            ListShape::Table => {
+                let table: Table<Box<RawValue>> = serde_json::from_slice(body)?;
+                let items = table.rows.into_iter().map(|row| ListItem {
+                    object: row.object.unwrap_or_default(),
+                    cells: row.cells,
+                });
+                (table.metadata, table.column_definitions, items.collect())
+            }
+        };
+        Ok(Self {
+            metadata,
+            columns: columns.unwrap_or_default(),
+            items,
+            warnings: Vec::new(),
+        })
     }
 
     /// Takes the continue token of the next page, if there is one.
     pub fn take_next(&mut self) -> Option<String> {
         let next = std::mem::take(&mut self.metadata.continue_token);
         (!next.is_empty()).then_some(next)
-    }
-}
-
-impl From<RawList> for ObjectPage {
-    fn from(list: RawList) -> Self {
-        let item = |object| ListItem {
-            object,
-            cells: Vec::new(),
-        };
-        Self {
-            metadata: list.metadata,
-            columns: Vec::new(),
-            items: list.items.into_iter().map(item).collect(),
-            warnings: Vec::new(),
-        }
-    }
-}
-
-impl From<Table<Box<RawValue>>> for ObjectPage {
-    fn from(table: Table<Box<RawValue>>) -> Self {
-        let item = |row: TableRow<Box<RawValue>>| ListItem {
-            object: row.object.unwrap_or_default(),
-            cells: row.cells,
-        };
-        Self {
-            metadata: table.metadata,
-            columns: table.column_definitions.unwrap_or_default(),
-            items: table.rows.into_iter().map(item).collect(),
-            warnings: Vec::new(),
-        }
     }
 }

@@ -62,17 +62,6 @@ pub struct ApiserverClient {
     pub namespace: String,
 }
 
-/// A request.
-#[derive(Clone, Debug)]
-pub struct HttpCall<'c> {
-    /// `GET` or `POST`.
-    pub method: Method,
-    /// Path and query.
-    pub path: &'c str,
-    /// The header `Accept`.
-    pub accept: &'static str,
-}
-
 /// A successful response.
 pub struct ApiResponse {
     /// Its headers.
@@ -92,7 +81,15 @@ impl Transport {
             ClientConfig::Apiserver {
                 kubeconfig,
                 context,
-            } => Self::apiserver(kubeconfig.as_deref(), context.as_deref()).await,
+            } => {
+                let path = kubeconfig.as_deref();
+                let apiserver = ApiserverClient::new(path, context.as_deref()).await?;
+                Ok(Self {
+                    client: HttpClient::Apiserver(apiserver.client),
+                    server: apiserver.server,
+                    namespace: apiserver.namespace,
+                })
+            }
         }
     }
 
@@ -110,30 +107,15 @@ impl Transport {
             .connect_timeout(CONNECT_TIMEOUT)
             .build()
             .map_err(|error| ClientError::Client(error.into()))?;
-        let server = server.trim_end_matches('/').to_owned();
-        let description = format!("the server at {server}");
-        let client = HttpClient::Direct {
-            client,
-            url: server,
-            token: token.trim().to_owned(),
-        };
+        let url = server.trim_end_matches('/').to_owned();
         Ok(Self {
-            client,
-            server: description,
+            server: format!("the server at {url}"),
             namespace: DEFAULT_NAMESPACE.to_owned(),
-        })
-    }
-
-    async fn apiserver(path: Option<&Path>, context: Option<&str>) -> Result<Self, ClientError> {
-        let ApiserverClient {
-            client,
-            server,
-            namespace,
-        } = ApiserverClient::new(path, context).await?;
-        Ok(Self {
-            client: HttpClient::Apiserver(client),
-            server,
-            namespace,
+            client: HttpClient::Direct {
+                client,
+                url,
+                token: token.trim().to_owned(),
+            },
         })
     }
 
@@ -155,46 +137,39 @@ impl Transport {
         &self.namespace
     }
 
-    /// Sends a request; returns a successful response.
-    pub async fn send(&self, call: &HttpCall<'_>) -> Result<ApiResponse, ClientError> {
-        let sending = async {
-            match &self.client {
-                HttpClient::Direct { client, url, token } => {
-                    send_direct(client, &format!("{url}{}", call.path), token, call).await
-                }
-                HttpClient::Apiserver(client) => send_through_apiserver(client, call).await,
-            }
-        };
+    /// Sends a request to a path with its query; returns a successful response.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &'static str,
+    ) -> Result<ApiResponse, ClientError> {
         let (server, remedy) = (self.server.clone(), self.remedy());
-        let received = timeout(IDLE_TIMEOUT, sending)
-            .await
-            .map_err(|_| timed_out(&server))?;
+        let received = in_time(&server, self.client.send(method, path, accept)).await?;
         let response = received.map_err(|source| ClientError::Unreachable {
             server: server.clone(),
             remedy,
             source: described(source),
         })?;
         let (parts, body) = response.into_parts();
+        let code = parts.status;
         let response = ApiResponse {
             headers: parts.headers,
-            code: parts.status,
+            code,
             body,
             server,
             remedy,
         };
-        if response.code.is_success() {
+        if code.is_success() {
             return Ok(response);
         }
-        let (code, is_behind_apiserver) = (
-            response.code.as_u16(),
-            matches!(self.client, HttpClient::Apiserver(_)),
-        );
+        let is_behind_apiserver = matches!(self.client, HttpClient::Apiserver(_));
         let body = response.bytes().await?;
         Err(ClientError::from_response(
             &self.server,
             is_behind_apiserver,
-            call.path,
-            code,
+            path,
+            code.as_u16(),
             &body,
         ))
     }
@@ -284,10 +259,9 @@ impl ApiResponse {
     /// minute.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         loop {
-            let frame = timeout(IDLE_TIMEOUT, self.body.frame())
-                .await
-                .map_err(|_| timed_out(&self.server))?;
-            let Some(frame) = frame else { return Ok(None) };
+            let Some(frame) = in_time(&self.server, self.body.frame()).await? else {
+                return Ok(None);
+            };
             let frame = frame.map_err(|source| ClientError::Unreachable {
                 server: self.server.clone(),
                 remedy: self.remedy,
@@ -301,39 +275,41 @@ impl ApiResponse {
     }
 }
 
-fn timed_out(server: &str) -> ClientError {
-    ClientError::Timeout {
+async fn in_time<T>(server: &str, answer: impl Future<Output = T>) -> Result<T, ClientError> {
+    let result = timeout(IDLE_TIMEOUT, answer).await;
+    result.map_err(|_| ClientError::Timeout {
         server: server.to_owned(),
         seconds: IDLE_TIMEOUT.as_secs(),
+    })
+}
+
+impl HttpClient {
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &'static str,
+    ) -> Result<http::Response<ResponseBody>, BoxError> {
+        match self {
+            Self::Direct { client, url, token } => {
+                let request = client
+                    .request(method, format!("{url}{path}"))
+                    .bearer_auth(token)
+                    .header(header::ACCEPT, accept);
+                let response = http::Response::<reqwest::Body>::from(request.send().await?);
+                Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
+            }
+            Self::Apiserver(client) => {
+                let request = Request::builder()
+                    .method(method)
+                    .uri(path)
+                    .header(header::ACCEPT, accept);
+                let empty = kube::client::Body::empty();
+                let response = client.send(request.body(empty)?).await?;
+                Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
+            }
+        }
     }
-}
-
-async fn send_direct(
-    client: &Client,
-    url: &str,
-    token: &str,
-    call: &HttpCall<'_>,
-) -> Result<http::Response<ResponseBody>, BoxError> {
-    let request = client
-        .request(call.method.clone(), url)
-        .bearer_auth(token)
-        .header(header::ACCEPT, call.accept);
-    let response = http::Response::<reqwest::Body>::from(request.send().await?);
-    Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
-}
-
-async fn send_through_apiserver(
-    client: &kube::Client,
-    call: &HttpCall<'_>,
-) -> Result<http::Response<ResponseBody>, BoxError> {
-    let request = Request::builder()
-        .method(call.method.clone())
-        .uri(call.path)
-        .header(header::ACCEPT, call.accept);
-    let response = client
-        .send(request.body(kube::client::Body::empty())?)
-        .await?;
-    Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
 }
 
 /// Removes the path of the fleet, which a context of `fleetdex kubeconfig` has, from the URL of the

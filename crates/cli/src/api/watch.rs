@@ -1,5 +1,7 @@
 //! Reads the events of a watch.
 
+use std::fmt;
+
 use fleetdex_query_api::answer::TableColumn;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status};
 use serde::Deserialize;
@@ -83,11 +85,7 @@ impl WatchReader {
             }
             if self.buffer.len() > MAX_EVENT_BYTES {
                 let reason = format!("an event of more than {MAX_EVENT_BYTES} bytes");
-                return Err(ClientError::Malformed {
-                    path: self.path.clone(),
-                    code: self.response.code.as_u16(),
-                    reason,
-                });
+                return Err(self.malformed(&reason));
             }
             match self.response.next().await? {
                 Some(piece) => self.buffer.extend_from_slice(&piece),
@@ -96,8 +94,12 @@ impl WatchReader {
         }
     }
 
+    fn malformed(&self, reason: &dyn fmt::Display) -> ClientError {
+        malformed_response(&self.path, self.response.code.as_u16(), reason)
+    }
+
     fn event(&self, line: &[u8]) -> Result<TableEvent, ClientError> {
-        let malformed = |error| malformed_response(&self.path, self.response.code.as_u16(), &error);
+        let malformed = |error| self.malformed(&error);
         let EncodedEvent { kind, object } = serde_json::from_slice(line).map_err(malformed)?;
         if kind == "ERROR" {
             let status: Status = serde_json::from_str(object.get()).map_err(malformed)?;
@@ -114,10 +116,7 @@ impl WatchReader {
         }
         if self.shape == ListShape::Objects {
             return Ok(TableEvent::Object {
-                item: ListItem {
-                    object,
-                    cells: Vec::new(),
-                },
+                item: ListItem::without_cells(object),
                 columns: Vec::new(),
                 version,
             });
@@ -127,12 +126,7 @@ impl WatchReader {
             mut items, columns, ..
         } = table.map_err(malformed)?;
         if items.len() != 1 {
-            let reason = format!("an event with {} rows", items.len());
-            return Err(ClientError::Malformed {
-                path: self.path.clone(),
-                code: self.response.code.as_u16(),
-                reason,
-            });
+            return Err(self.malformed(&format_args!("an event with {} rows", items.len())));
         }
         Ok(TableEvent::Object {
             item: items.remove(0),

@@ -1,7 +1,7 @@
 //! Which CRDs may be applied: none that another server hides, none of another program, none of a
 //! newer Fleetdex.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use semver::Version;
@@ -39,9 +39,10 @@ pub(super) enum CrdDecision {
 }
 
 /// To whom a CRD belongs that is left alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ForeignCrd {
     /// Another server answers for the group, and a CRD would never be served.
+    #[error("APIService {api_service} belongs to Service {service}, which would hide the CRD")]
     Aggregated {
         /// The `APIService`.
         api_service: String,
@@ -49,33 +50,11 @@ pub(super) enum ForeignCrd {
         service: String,
     },
     /// Karmada has not installed it yet.
+    #[error("this is a Karmada control plane, and Karmada installs it")]
     ExpectedOfKarmada,
     /// Another program has installed it.
+    #[error("it is not of Fleetdex, which uses its objects as they are")]
     InstalledByAnother,
-}
-
-impl fmt::Display for ForeignCrd {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Aggregated {
-                api_service,
-                service,
-            } => write!(
-                out,
-                "APIService {api_service} belongs to Service {service}, which would hide the CRD"
-            ),
-            Self::ExpectedOfKarmada => {
-                write!(
-                    out,
-                    "this is a Karmada control plane, and Karmada installs it"
-                )
-            }
-            Self::InstalledByAnother => write!(
-                out,
-                "it is not of Fleetdex, which uses its objects as they are"
-            ),
-        }
-    }
 }
 
 /// Decides about a CRD that may be installed already.

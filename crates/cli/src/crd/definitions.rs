@@ -50,7 +50,6 @@ pub fn all() -> Vec<CrdFile> {
         .collect()
 }
 
-/// That of registries.
 pub(super) fn registries() -> CustomResourceDefinition {
     CrdFile::new(ResourceRegistry::crd()).crd
 }

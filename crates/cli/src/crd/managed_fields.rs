@@ -46,10 +46,9 @@ pub(super) fn take_over(entries: &[ManagedFieldsEntry]) -> Option<Vec<ManagedFie
     add_spec(&mut ours, spec);
     // An entry that owns nothing is not valid.
     kept.retain(|entry| {
-        entry
-            .fields_v1
-            .as_ref()
-            .is_some_and(|fields| is_filled(&fields.0))
+        let fields = entry.fields_v1.as_ref();
+        let fields = fields.and_then(|fields| fields.0.as_object());
+        fields.is_some_and(|fields| !fields.is_empty())
     });
     kept.push(ours);
     Some(kept)
@@ -60,10 +59,6 @@ fn is_of_subresource(entry: &ManagedFieldsEntry) -> bool {
         .subresource
         .as_deref()
         .is_some_and(|name| !name.is_empty())
-}
-
-fn is_filled(fields: &Value) -> bool {
-    fields.as_object().is_some_and(|fields| !fields.is_empty())
 }
 
 fn remove_spec(entry: &mut ManagedFieldsEntry) -> Option<Value> {

@@ -2,7 +2,7 @@
 //! not know.
 
 use std::{
-    env, fmt, fs, io,
+    env, fs, io,
     path::{Path, PathBuf},
 };
 
@@ -22,22 +22,6 @@ pub(super) struct KubeconfigTarget {
     /// The other files of `KUBECONFIG`. kubectl ignores their entries with a name that the target
     /// has.
     others: Vec<PathBuf>,
-}
-
-/// What a merge did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MergeOutcome {
-    Created,
-    Modified,
-}
-
-impl fmt::Display for MergeOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Created => "created",
-            Self::Modified => "modified",
-        })
-    }
 }
 
 impl KubeconfigTarget {
@@ -74,12 +58,12 @@ impl KubeconfigTarget {
     }
 
     /// Adds the entries, or replaces those of the same name. Refuses to replace entries that are
-    /// not of a fleet, and to hide such entries of the other files.
+    /// not of a fleet, and to hide such entries of the other files. Returns `created` or `modified`.
     pub(super) fn merge(
         &self,
         entries: &Entries,
         use_context: bool,
-    ) -> Result<MergeOutcome, KubeconfigError> {
+    ) -> Result<&'static str, KubeconfigError> {
         let not_written = |source| KubeconfigError::File {
             operation: "write",
             path: self.path.clone(),
@@ -150,12 +134,13 @@ fn position(error: &kube::config::KubeconfigError) -> String {
     })
 }
 
-/// Fails if the file has an entry with the name of a new one that is not of a fleet.
+/// Fails if the file has an entry with the name of a new one that is not of a fleet. Returns
+/// whether the context is `created` or `modified`.
 fn check_names(
     path: &Path,
     kubeconfig: &Kubeconfig,
     entries: &Entries,
-) -> Result<MergeOutcome, KubeconfigError> {
+) -> Result<&'static str, KubeconfigError> {
     let name = &entries.context.name;
     let taken = |what| KubeconfigError::NameTaken {
         path: path.to_owned(),
@@ -181,14 +166,14 @@ fn check_names(
         return Err(taken("a context"));
     }
     if present.is_some() {
-        return Ok(MergeOutcome::Modified);
+        return Ok("modified");
     }
     let new_user = entries.user.as_ref().filter(|_| entries.is_new_user);
     let users = &kubeconfig.auth_infos;
     if new_user.is_some_and(|user| users.iter().any(|entry| entry.name == user.name)) {
         return Err(taken("a user"));
     }
-    Ok(MergeOutcome::Created)
+    Ok("created")
 }
 
 fn add(kubeconfig: &mut Kubeconfig, entries: &Entries) {

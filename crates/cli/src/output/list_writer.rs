@@ -20,19 +20,10 @@ pub struct ListWriter {
 }
 
 impl ListWriter {
-    /// Writes JSON, indented by four spaces.
-    pub fn json(is_single: bool) -> Self {
+    /// Writes YAML, or JSON, indented by four spaces.
+    pub fn new(is_yaml: bool, is_single: bool) -> Self {
         Self {
-            is_yaml: false,
-            is_single,
-            has_begun: false,
-        }
-    }
-
-    /// Writes YAML.
-    pub fn yaml(is_single: bool) -> Self {
-        Self {
-            is_yaml: true,
+            is_yaml,
             is_single,
             has_begun: false,
         }
@@ -43,22 +34,15 @@ impl ListWriter {
         let value: Value = serde_json::from_str(object.get()).map_err(OutputError::NoObject)?;
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         match (self.is_yaml, self.is_single) {
-            (true, true) => write!(
-                out,
-                "{}{}",
-                if is_first { "" } else { "---\n" },
-                yaml_of(&value)?
-            )?,
-            (true, false) => write!(
-                out,
-                "{}{}",
-                if is_first {
-                    "apiVersion: v1\nitems:\n"
-                } else {
-                    ""
-                },
-                yaml_of(&json!([value]))?
-            )?,
+            (true, true) => {
+                let before = if is_first { "" } else { "---\n" };
+                write!(out, "{before}{}", yaml::to_string(&value)?)?;
+            }
+            (true, false) => {
+                let begin = "apiVersion: v1\nitems:\n";
+                let before = if is_first { begin } else { "" };
+                write!(out, "{before}{}", yaml::to_string(json!([value]))?)?;
+            }
             (false, true) => writeln!(out, "{}", pretty(&value)?)?,
             (false, false) => {
                 let before = if is_first {
@@ -88,8 +72,11 @@ impl ListWriter {
         metadata.insert("resourceVersion".to_owned(), "".into());
         let end = json!({ "kind": "List", "metadata": metadata });
         match (self.is_yaml, self.has_begun) {
-            (true, true) => write!(out, "{}", yaml_of(&end)?)?,
-            (true, false) => write!(out, "apiVersion: v1\nitems: []\n{}", yaml_of(&end)?)?,
+            (true, true) => write!(out, "{}", yaml::to_string(&end)?)?,
+            (true, false) => {
+                let end = yaml::to_string(&end)?;
+                write!(out, "apiVersion: v1\nitems: []\n{end}")?;
+            }
             // The members of the List that are open end with those of `end`.
             (false, true) => writeln!(out, "\n    ],{}", &pretty(&end)?[1..])?,
             (false, false) => writeln!(
@@ -109,8 +96,4 @@ fn pretty(value: &Value) -> Result<String, OutputError> {
         Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(INDENT));
     value.serialize(&mut serializer).map_err(io::Error::from)?;
     Ok(escaped_json(&String::from_utf8_lossy(&text)).into_owned())
-}
-
-fn yaml_of(value: &Value) -> Result<String, OutputError> {
-    Ok(yaml::to_string(value)?)
 }

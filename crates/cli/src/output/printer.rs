@@ -13,7 +13,11 @@ use super::{
     list_writer::ListWriter,
     object_name::ObjectName,
 };
-use crate::{api::ListItem, resources::DiscoveredResource};
+use crate::{
+    api::{ListItem, TableEvent, WatchReader},
+    console::CommandError,
+    resources::DiscoveredResource,
+};
 
 /// Tables of a fleet begin with the cluster; the namespace comes next, and then the name.
 const AFTER_CLUSTER: usize = 1;
@@ -65,8 +69,8 @@ impl Printer {
     pub(crate) fn new(layout: Layout) -> Self {
         let body = match layout.format {
             OutputFormat::Table | OutputFormat::Wide => Output::Table(PendingTable::default()),
-            OutputFormat::Json => Output::List(ListWriter::json(layout.is_bare)),
-            OutputFormat::Yaml => Output::List(ListWriter::yaml(layout.is_bare)),
+            OutputFormat::Json => Output::List(ListWriter::new(false, layout.is_bare)),
+            OutputFormat::Yaml => Output::List(ListWriter::new(true, layout.is_bare)),
             OutputFormat::Name => Output::Names,
         };
         Self {
@@ -134,6 +138,40 @@ impl Printer {
         self.flush(out)
     }
 
+    /// Prints the changes of a watch until it ends. `version` and `columns` become those of the
+    /// last change. Returns whether the resource version has expired.
+    pub(crate) async fn follow(
+        &mut self,
+        watch: &mut WatchReader,
+        version: &mut Option<String>,
+        columns: &mut Vec<TableColumn>,
+        out: &mut dyn Write,
+    ) -> Result<bool, CommandError> {
+        while let Some(event) = watch.next().await? {
+            let (item, reached) = match event {
+                TableEvent::Expired => return Ok(true),
+                TableEvent::Bookmark(reached) => (None, reached),
+                TableEvent::Object {
+                    item,
+                    columns: first,
+                    version,
+                } => {
+                    if !first.is_empty() {
+                        *columns = first;
+                    }
+                    (Some(item), version)
+                }
+            };
+            if let Some(reached) = reached.filter(|reached| !reached.is_empty()) {
+                *version = Some(reached);
+            }
+            if let Some(item) = item {
+                self.add_all(&[item], columns, out)?;
+            }
+        }
+        Ok(false)
+    }
+
     /// Prints the lines that are kept.
     fn flush(&mut self, out: &mut dyn Write) -> Result<(), OutputError> {
         if let Output::Table(table) = &mut self.body {
@@ -148,7 +186,6 @@ impl Printer {
         self.count
     }
 
-    /// The format of the output.
     pub(crate) fn format(&self) -> OutputFormat {
         self.layout.format
     }

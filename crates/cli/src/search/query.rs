@@ -1,9 +1,12 @@
 //! The query of a search, from the arguments of the command.
 
-use fleetdex_core::{selector::LabelSelector, terminal::escaped_line};
+use fleetdex_core::terminal::escaped_line;
 use fleetdex_search::{Condition, SyntaxError, parse};
 
-use crate::{console::CommandError, query_args::ArgsError};
+use crate::{
+    console::CommandError,
+    query_args::{ArgsError, label_selector},
+};
 
 /// A query that the grammar refuses, with the place.
 #[derive(Debug, thiserror::Error)]
@@ -62,11 +65,7 @@ fn as_part(argument: &str) -> String {
 
 /// The terms of a label selector.
 pub(super) fn of_labels(selector: &str) -> Result<Vec<Condition>, ArgsError> {
-    let parsed = selector.parse::<LabelSelector>();
-    let labels = parsed.map_err(|source| ArgsError::LabelSelector {
-        text: selector.to_owned(),
-        source,
-    })?;
+    let labels = label_selector(selector)?;
     let requirements = labels.requirements().cloned();
     Ok(requirements.map(Condition::Label).collect())
 }

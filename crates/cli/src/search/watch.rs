@@ -107,33 +107,15 @@ impl SearchWatcher<'_> {
         console: &mut Console<'_>,
     ) -> Result<(), CommandError> {
         loop {
-            while let Some(event) = reader.next().await? {
-                match event {
-                    TableEvent::Expired => return Ok(()),
-                    TableEvent::Bookmark(version) => self.advance(version),
-                    TableEvent::Object {
-                        item,
-                        columns,
-                        version,
-                    } => {
-                        self.advance(version);
-                        if !columns.is_empty() {
-                            self.columns = columns;
-                        }
-                        printer.add_all(&[item], &self.columns, console.out)?;
-                    }
-                }
+            let (version, columns) = (&mut self.version, &mut self.columns);
+            let follow = printer.follow(&mut reader, version, columns, console.out);
+            if follow.await? {
+                return Ok(());
             }
             match self.open(warnings, console).await? {
                 Some(opened) => reader = opened.reader,
                 None => return Ok(()),
             }
-        }
-    }
-
-    fn advance(&mut self, version: Option<String>) {
-        if let Some(version) = version.filter(|version| !version.is_empty()) {
-            self.version = Some(version);
         }
     }
 }

@@ -74,19 +74,11 @@ const SETTINGS_MISSING: &str = "the server does not allow a stream on its connec
 pub struct LargeTransfer;
 
 /// A transport to one server. Clones share its connections.
+#[derive(Clone)]
 pub(super) struct NegotiatedTransport<C> {
     http1: HttpClient<C, Body>,
     /// `None`: only HTTP/1.1 is offered.
     http2: Option<Arc<SharedConnections<C>>>,
-}
-
-impl<C: Clone> Clone for NegotiatedTransport<C> {
-    fn clone(&self) -> Self {
-        Self {
-            http1: self.http1.clone(),
-            http2: self.http2.clone(),
-        }
-    }
 }
 
 impl<C> NegotiatedTransport<C>
@@ -199,7 +191,6 @@ struct StreamCount {
     allowed: AtomicUsize,
 }
 
-/// An open stream.
 struct OpenStream(Arc<StreamCount>);
 
 impl Drop for OpenStream {

@@ -69,6 +69,28 @@ async fn head(stream: &mut TcpStream) -> String {
     String::from_utf8(read).unwrap().to_lowercase()
 }
 
+/// Answers one request, and returns its head.
+async fn answered_once(listener: &TcpListener, answer: &[u8]) -> String {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let request = head(&mut stream).await;
+    stream.write_all(answer).await.unwrap();
+    request
+}
+
+fn at(url: String) -> ApiServerEndpoint {
+    ApiServerEndpoint {
+        url,
+        ..ApiServerEndpoint::default()
+    }
+}
+
+fn behind(proxy_url: String) -> ApiServerEndpoint {
+    ApiServerEndpoint {
+        proxy_url: Some(proxy_url),
+        ..at("http://member.example:6443".into())
+    }
+}
+
 /// Connects to `endpoint`, requests `/readyz`, and returns the text of the response.
 async fn ask(endpoint: ApiServerEndpoint) -> Result<String, kube::Error> {
     let client = connect(&credentials(endpoint)).await.unwrap();
@@ -85,16 +107,8 @@ async fn ask(endpoint: ApiServerEndpoint) -> Result<String, kube::Error> {
 #[tokio::test]
 async fn a_request_carries_the_token_and_the_user_agent() {
     let (listener, address) = listener().await;
-    let server = async {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let request = head(&mut stream).await;
-        stream.write_all(ANSWER).await.unwrap();
-        request
-    };
-    let endpoint = ApiServerEndpoint {
-        url: format!("http://{address}/clusters/a/"),
-        ..ApiServerEndpoint::default()
-    };
+    let server = answered_once(&listener, ANSWER);
+    let endpoint = at(format!("http://{address}/clusters/a/"));
     let (request, answer) = tokio::join!(server, ask(endpoint));
     assert!(
         request.starts_with("get /clusters/a/readyz http/1.1\r\n"),
@@ -115,12 +129,7 @@ async fn a_request_carries_the_token_and_the_user_agent() {
 #[tokio::test]
 async fn a_kubeconfig_can_impersonate_and_use_a_password() {
     let (listener, address) = listener().await;
-    let server = async {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let request = head(&mut stream).await;
-        stream.write_all(ANSWER).await.unwrap();
-        request
-    };
+    let server = answered_once(&listener, ANSWER);
     let impersonation = Impersonation {
         user: Some("alice".into()),
         uid: Some("7".into()),
@@ -163,10 +172,7 @@ async fn a_kubeconfig_can_impersonate_and_use_a_password() {
 #[tokio::test]
 async fn checklist_49_the_next_request_of_a_client_carries_the_replaced_token() {
     let (listener, address) = listener().await;
-    let credentials = credentials(ApiServerEndpoint {
-        url: format!("http://{address}"),
-        ..ApiServerEndpoint::default()
-    });
+    let credentials = credentials(at(format!("http://{address}")));
     let bearer = Bearer::new(credentials.token.as_deref());
     let client = Network::default()
         .connect(&member(), &credentials, &bearer)
@@ -227,10 +233,8 @@ async fn proxy_headers_are_sent_only_with_connect() {
         (tunnel, request)
     };
     let endpoint = ApiServerEndpoint {
-        url: "http://member.example:6443".into(),
-        proxy_url: Some(format!("http://user:word@{address}")),
         proxy_header: [("X-Tenant".to_owned(), "red,blue".to_owned())].into(),
-        ..ApiServerEndpoint::default()
+        ..behind(format!("http://user:word@{address}"))
     };
     let ((tunnel, request), answer) = tokio::join!(server, ask(endpoint));
     assert!(
@@ -272,11 +276,7 @@ async fn a_socks_proxy_resolves_the_members_name() {
         stream.write_all(ANSWER).await.unwrap();
         (target, request)
     };
-    let endpoint = ApiServerEndpoint {
-        url: "http://member.example:6443".into(),
-        proxy_url: Some(format!("socks5://{address}")),
-        ..ApiServerEndpoint::default()
-    };
+    let endpoint = behind(format!("socks5://{address}"));
     let ((target, request), answer) = tokio::join!(server, ask(endpoint));
     assert_eq!(&target[5..19], b"member.example");
     assert!(request.contains("bearer hunter2"), "{request}");
@@ -286,38 +286,22 @@ async fn a_socks_proxy_resolves_the_members_name() {
 #[tokio::test]
 async fn the_client_does_not_retry_a_busy_member_by_itself() {
     let (listener, address) = listener().await;
-    let server = async {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        head(&mut stream).await;
-        let busy =
-            b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 0\r\ncontent-length: 4\r\n\r\nbusy";
-        stream.write_all(busy).await.unwrap();
-    };
-    let endpoint = ApiServerEndpoint {
-        url: format!("http://{address}"),
-        ..ApiServerEndpoint::default()
-    };
-    let ((), answer) = tokio::join!(server, ask(endpoint));
+    let busy = b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 0\r\ncontent-length: 4\r\n\r\nbusy";
+    let server = answered_once(&listener, busy);
+    let endpoint = at(format!("http://{address}"));
+    let (_, answer) = tokio::join!(server, ask(endpoint));
     assert_eq!(answer.unwrap(), "busy");
 }
 
 #[tokio::test]
 async fn a_refusal_by_the_proxy_is_distinguished_from_one_by_the_member() {
     let (listener, address) = listener().await;
-    let server = async {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        head(&mut stream).await;
-        stream
-            .write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
-            .await
-            .unwrap();
-    };
-    let endpoint = ApiServerEndpoint {
-        url: "http://member.example:6443".into(),
-        proxy_url: Some(format!("http://{address}")),
-        ..ApiServerEndpoint::default()
-    };
-    let ((), answer) = tokio::join!(server, ask(endpoint));
+    let server = answered_once(
+        &listener,
+        b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n",
+    );
+    let endpoint = behind(format!("http://{address}"));
+    let (_, answer) = tokio::join!(server, ask(endpoint));
     let causes = crate::request::causes(&answer.unwrap_err());
     assert!(causes.contains("proxy authorization required"), "{causes}");
 }
@@ -332,10 +316,7 @@ async fn a_member_without_a_usable_address_is_refused_with_advice() {
         ("https://a?x=y", "EndpointInvalid"),
         ("https://a b", "EndpointInvalid"),
     ] {
-        let endpoint = ApiServerEndpoint {
-            url: url.into(),
-            ..ApiServerEndpoint::default()
-        };
+        let endpoint = at(url.into());
         let error = connect(&credentials(endpoint)).await.err().unwrap();
         assert_eq!(error.reason(), reason, "{url}");
         assert!(error.to_string().contains("https://"), "{error}");
@@ -398,10 +379,7 @@ async fn gzip_bombs_and_endless_responses_stay_within_the_budget() {
     ] {
         let address = answering(head_lines, text, times).await;
         let budget = Budget::new(limits);
-        let credentials = credentials(ApiServerEndpoint {
-            url: format!("http://{address}"),
-            ..ApiServerEndpoint::default()
-        });
+        let credentials = credentials(at(format!("http://{address}")));
         let network = Network {
             budget: budget.clone(),
             ..Network::default()
@@ -462,10 +440,7 @@ async fn fault_of(scheme: &str, answer: &'static [u8]) -> String {
         }
     });
     let server = format!("{scheme}://{address}");
-    let credentials = credentials(ApiServerEndpoint {
-        url: server.clone(),
-        ..ApiServerEndpoint::default()
-    });
+    let credentials = credentials(at(server.clone()));
     let client = connect(&credentials).await.unwrap();
     let timeout = Duration::from_secs(5);
     let asked = request::get(&client, "/readyz", http::HeaderMap::new(), timeout).await;

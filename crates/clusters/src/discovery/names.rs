@@ -24,21 +24,13 @@ impl NamePool {
     /// Returns the shared copy of a group name; `None` if it is not allowed or there is no memory
     /// left.
     pub(super) fn group(&mut self, group: &str) -> Option<Arc<str>> {
-        if is_group(group) {
-            self.intern(group)
-        } else {
-            None
-        }
+        is_group(group).then(|| self.intern(group))?
     }
 
     /// Returns the shared copy of any other name; `None` if it is not allowed or there is no memory
     /// left.
     pub(super) fn name(&mut self, name: &str) -> Option<Arc<str>> {
-        if is_name(name) {
-            self.intern(name)
-        } else {
-            None
-        }
+        is_name(name).then(|| self.intern(name))?
     }
 
     fn intern(&mut self, text: &str) -> Option<Arc<str>> {

@@ -92,13 +92,11 @@ pub(super) struct RawSubresource {
     pub(super) verbs: NameList,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct RawKind {
-    #[serde(default)]
     pub(super) group: String,
-    #[serde(default)]
     pub(super) version: String,
-    #[serde(default)]
     pub(super) kind: String,
 }
 

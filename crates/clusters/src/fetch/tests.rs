@@ -6,10 +6,11 @@ use super::*;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A member with a table of responses: path → status, tag, body. All other paths are 404.
-fn member(
-    table: &[(&'static str, u16, &'static str, &'static str)],
-) -> (Client, Arc<Mutex<Vec<String>>>) {
+/// Path, status, tag and body of a response.
+type Row = (&'static str, u16, &'static str, &'static str);
+
+/// A member with a table of responses. All other paths are 404.
+fn member(table: &[Row]) -> (Client, Arc<Mutex<Vec<String>>>) {
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
     let (notes, table) = (asked.clone(), table.to_vec());
     let service = service_fn(move |request: Request<Body>| {
@@ -42,6 +43,23 @@ fn member(
 
 const API: &str = include_str!("../testdata/aggregated_api.json");
 const APIS: &str = include_str!("../testdata/aggregated_apis.json");
+
+const CLASSIC_API: Row = (
+    "/api",
+    200,
+    "",
+    include_str!("../testdata/classic_api.json"),
+);
+const CLASSIC_APIS: Row = (
+    "/apis",
+    200,
+    "",
+    include_str!("../testdata/classic_apis.json"),
+);
+
+async fn discovered(client: &Client) -> Result<Arc<Discovery>, RequestError> {
+    DiscoveryCache::default().refresh(client, TIMEOUT).await
+}
 
 #[tokio::test]
 async fn checklist_46_a_member_with_our_pod_is_our_own_cluster() {
@@ -155,12 +173,7 @@ async fn a_missing_groups_path_is_an_error_if_there_were_groups_before() {
 #[tokio::test]
 async fn a_group_that_fails_after_a_reconnect_keeps_its_kinds() {
     let client = member(&[("/api", 200, "", API), ("/apis", 200, "", APIS)]).0;
-    let mut silent = DiscoveryCache::default()
-        .refresh(&client, TIMEOUT)
-        .await
-        .unwrap()
-        .as_ref()
-        .clone();
+    let mut silent = discovered(&client).await.unwrap().as_ref().clone();
     silent.served.push(discovery::ServedResource {
         resource: fleetdex_core::model::Resource {
             gvk: fleetdex_core::model::Gvk::new("metrics.k8s.io", "v1beta1", "NodeMetrics"),
@@ -191,18 +204,8 @@ async fn equal_discovery_without_entity_tags_is_shared() {
 #[tokio::test]
 async fn a_member_without_aggregated_discovery_is_read_group_by_group() {
     let (client, asked) = member(&[
-        (
-            "/api",
-            200,
-            "",
-            include_str!("../testdata/classic_api.json"),
-        ),
-        (
-            "/apis",
-            200,
-            "",
-            include_str!("../testdata/classic_apis.json"),
-        ),
+        CLASSIC_API,
+        CLASSIC_APIS,
         (
             "/api/v1",
             200,
@@ -217,10 +220,7 @@ async fn a_member_without_aggregated_discovery_is_read_group_by_group() {
         ),
         ("/apis/autoscaling/v1", 503, "", "service unavailable"),
     ]);
-    let found = DiscoveryCache::default()
-        .refresh(&client, TIMEOUT)
-        .await
-        .unwrap();
+    let found = discovered(&client).await.unwrap();
     let plurals: Vec<&str> = found
         .served
         .iter()
@@ -247,35 +247,14 @@ async fn a_member_without_aggregated_discovery_is_read_group_by_group() {
 
 #[tokio::test]
 async fn a_member_whose_groups_all_fail_has_no_discovery() {
-    let (client, _) = member(&[
-        (
-            "/api",
-            200,
-            "",
-            include_str!("../testdata/classic_api.json"),
-        ),
-        (
-            "/apis",
-            200,
-            "",
-            include_str!("../testdata/classic_apis.json"),
-        ),
-    ]);
-    assert!(
-        DiscoveryCache::default()
-            .refresh(&client, TIMEOUT)
-            .await
-            .is_err()
-    );
+    let (client, _) = member(&[CLASSIC_API, CLASSIC_APIS]);
+    assert!(discovered(&client).await.is_err());
 }
 
 #[tokio::test]
 async fn a_server_that_is_no_api_server_is_reported() {
     let (client, _) = member(&[("/api", 200, "", "<html>"), ("/apis", 200, "", "<html>")]);
-    let error = DiscoveryCache::default()
-        .refresh(&client, TIMEOUT)
-        .await
-        .unwrap_err();
+    let error = discovered(&client).await.unwrap_err();
     assert_eq!(error.reason(), "NotKubernetes");
 }
 

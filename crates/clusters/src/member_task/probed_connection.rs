@@ -7,7 +7,7 @@ use kube::Client;
 use tokio::sync::watch;
 
 use super::super::{
-    connection_state::ConnectionTiming,
+    connection_timing::ConnectionTiming,
     discovery::Discovery,
     fetch::{self, DiscoveryCache},
     request::RequestError,

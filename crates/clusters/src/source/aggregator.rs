@@ -11,7 +11,7 @@ use std::{
 use fleetdex_core::model::ClusterName;
 use fleetdex_crds::cluster::Cluster;
 use fleetdex_telemetry::{Metrics, Readiness};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::super::member::Member;
@@ -80,7 +80,7 @@ impl MemberAggregator {
 
     /// Adds a source, called `label` in messages.
     pub fn add_source(self: &Arc<Self>, label: String) -> SourceWriter {
-        let mut sources = self.lock();
+        let mut sources = self.sources.lock();
         let index = sources.len();
         sources.push(SourceState {
             label,
@@ -97,7 +97,8 @@ impl MemberAggregator {
 
     /// Whether every source has been listed or has failed.
     pub fn has_every_source_reported(&self) -> bool {
-        self.lock()
+        self.sources
+            .lock()
             .iter()
             .all(|state| state.entries.is_some() || state.error.is_some())
     }
@@ -114,7 +115,7 @@ impl MemberAggregator {
     pub fn snapshot(&self) -> MemberSnapshot {
         let mut snapshot = MemberSnapshot::default();
         let mut by_name: BTreeMap<ClusterName, Vec<Member>> = BTreeMap::new();
-        for state in self.lock().iter() {
+        for state in self.sources.lock().iter() {
             let Some(entries) = &state.entries else {
                 snapshot.unread_sources.push(state.label.clone());
                 continue;
@@ -149,7 +150,7 @@ impl MemberAggregator {
 
     /// Applies `change`, which returns whether it changed anything.
     fn change(&self, index: usize, change: impl FnOnce(&mut SourceState) -> bool) {
-        let mut sources = self.lock();
+        let mut sources = self.sources.lock();
         if !sources.get_mut(index).is_some_and(change) {
             return;
         }
@@ -178,10 +179,6 @@ impl MemberAggregator {
                 (None, None, _) => self.readiness.not_ready(&check, "not read yet"),
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<SourceState>> {
-        self.sources.lock()
     }
 }
 
@@ -247,7 +244,7 @@ impl SourceWriter {
 
     /// The member that an object described at its last change.
     pub fn member(&self, key: &str) -> Option<Member> {
-        let sources = self.aggregator.lock();
+        let sources = self.aggregator.sources.lock();
         let entries = sources.get(self.index)?.entries.as_ref()?;
         entries.get(key)?.member.clone().ok()
     }

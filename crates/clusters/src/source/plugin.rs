@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, process::Stdio, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use kube::config::{ExecAuthCluster, ExecConfig, ExecInteractiveMode};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::{
@@ -43,7 +43,6 @@ const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_mins(10);
 pub struct PluginCredential {
     /// A bearer token.
     pub(super) token: Option<String>,
-    /// A client certificate.
     pub(super) client_certificate: Option<ClientCertificate>,
 }
 
@@ -156,7 +155,7 @@ impl Plugins {
     }
 
     fn cached(&self, key: &str) -> Option<PluginCredential> {
-        let cached = self.lock();
+        let cached = self.cached.lock();
         cached
             .get(key)
             .filter(|cached| Timestamp::now() < cached.expires)
@@ -164,7 +163,7 @@ impl Plugins {
     }
 
     fn cache(&self, key: String, credential: PluginCredential, expires: Timestamp) {
-        let mut cached = self.lock();
+        let mut cached = self.cached.lock();
         if cached.len() >= MAX_CACHED {
             let now = Timestamp::now();
             cached.retain(|_, cached| now < cached.expires);
@@ -178,10 +177,6 @@ impl Plugins {
                 },
             );
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, CachedCredential>> {
-        self.cached.lock()
     }
 }
 

@@ -327,6 +327,17 @@ fn state(clusters: &Clusters, name: &str) -> MemberState {
     clusters.state(&name.parse().unwrap()).unwrap()
 }
 
+fn started(names: &[&str]) -> (Fleet, Clusters) {
+    let fleet = Fleet::new(names);
+    let clusters = fleet.start(names.iter().map(|name| member(name)).collect());
+    (fleet, clusters)
+}
+
+/// The connections of the members a and b.
+fn connections(clusters: &Clusters) -> (u64, u64) {
+    (connection(clusters, "a"), connection(clusters, "b"))
+}
+
 fn connection(clusters: &Clusters, name: &str) -> u64 {
     state(clusters, name).connection.unwrap().id
 }
@@ -352,11 +363,26 @@ async fn until(
     found.unwrap_or_else(|_| panic!("{:?}", state(clusters, name)))
 }
 
+async fn until_phase(clusters: &Clusters, name: &str, phase: ConnectionPhase) -> MemberState {
+    until(clusters, name, |state| state.phase == phase).await
+}
+
+async fn until_lost(clusters: &Clusters, name: &str) -> MemberState {
+    until_phase(clusters, name, ConnectionPhase::Disconnected).await
+}
+
+async fn until_reconnected(clusters: &Clusters, name: &str, before: u64) -> MemberState {
+    let is_new = |state: &MemberState| {
+        state
+            .connection
+            .as_ref()
+            .is_some_and(|live| live.id != before)
+    };
+    until(clusters, name, is_new).await
+}
+
 async fn until_ready(clusters: &Clusters, name: &str) -> MemberState {
-    until(clusters, name, |state| {
-        state.phase == ConnectionPhase::Ready
-    })
-    .await
+    until_phase(clusters, name, ConnectionPhase::Ready).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -387,10 +413,7 @@ async fn a_hanging_member_delays_no_other_and_is_unreachable() {
     let started = Instant::now();
     until_ready(&clusters, "b").await;
     assert_eq!(started.elapsed(), Duration::ZERO);
-    let hanging = until(&clusters, "a", |state| {
-        state.phase == ConnectionPhase::Disconnected
-    })
-    .await;
+    let hanging = until_lost(&clusters, "a").await;
     assert_eq!(
         (hanging.reason, started.elapsed().as_secs()),
         ("Unreachable", 5)
@@ -409,10 +432,7 @@ async fn a_secret_is_sent_only_to_allowed_hosts_and_can_be_revoked() {
     let fleet = Fleet::new(&["a"]);
     fleet.answers(|answers| answers.hosts = Some("b".to_owned()));
     let clusters = fleet.start(vec![member("a")]);
-    let refused = until(&clusters, "a", |state| {
-        state.phase == ConnectionPhase::Disconnected
-    })
-    .await;
+    let refused = until_lost(&clusters, "a").await;
     assert_eq!(refused.reason, "HostNotAllowed");
     assert!(
         refused.message.contains("add a:6443 to it"),
@@ -427,10 +447,7 @@ async fn a_secret_is_sent_only_to_allowed_hosts_and_can_be_revoked() {
     fleet.answers(|answers| answers.hosts = Some("a".to_owned()));
     until_ready(&clusters, "a").await;
     fleet.answers(|answers| answers.hosts = Some("b".to_owned()));
-    let taken_back = until(&clusters, "a", |state| {
-        state.phase == ConnectionPhase::Disconnected
-    })
-    .await;
+    let taken_back = until_lost(&clusters, "a").await;
     assert_eq!(taken_back.reason, "HostNotAllowed");
 }
 
@@ -439,10 +456,7 @@ async fn a_missing_secret_is_reported_and_the_member_connects_soon_after_it_appe
     let fleet = Fleet::new(&["a"]);
     fleet.answers(|answers| answers.secrets.clear());
     let clusters = fleet.start(vec![member("a")]);
-    let missing = until(&clusters, "a", |state| {
-        state.phase == ConnectionPhase::Disconnected
-    })
-    .await;
+    let missing = until_lost(&clusters, "a").await;
     assert_eq!(missing.reason, "SecretNotFound");
     assert!(
         missing.message.contains("Secret fleet/a does not exist"),
@@ -460,10 +474,7 @@ async fn an_unreachable_member_is_retried_about_every_half_minute() {
     let fleet = Fleet::new(&["a"]);
     fleet.member("a", |fake| fake.ready = Some(500));
     let clusters = fleet.start(vec![member("a")]);
-    let failed = until(&clusters, "a", |state| {
-        state.phase == ConnectionPhase::Disconnected
-    })
-    .await;
+    let failed = until_lost(&clusters, "a").await;
     assert_eq!(failed.reason, "NotReady");
     sleep(Duration::from_mins(5)).await;
     let tried = fleet.requests("a", "/readyz");
@@ -474,20 +485,13 @@ async fn an_unreachable_member_is_retried_about_every_half_minute() {
 
 #[tokio::test(start_paused = true)]
 async fn five_failed_probes_disconnect_and_the_discovery_is_kept() {
-    let fleet = Fleet::new(&["a"]);
-    let clusters = fleet.start(vec![member("a")]);
+    let (fleet, clusters) = started(&["a"]);
     let first = until_ready(&clusters, "a").await;
     fleet.member("a", |fake| fake.ready = Some(500));
     let failing = Instant::now();
-    let unhealthy = until(&clusters, "a", |state| {
-        state.phase == ConnectionPhase::Unhealthy
-    })
-    .await;
+    let unhealthy = until_phase(&clusters, "a", ConnectionPhase::Unhealthy).await;
     assert_eq!(unhealthy.connection, first.connection);
-    let lost = until(&clusters, "a", |state| {
-        state.phase == ConnectionPhase::Disconnected
-    })
-    .await;
+    let lost = until_lost(&clusters, "a").await;
     assert!(
         (48..=50).contains(&failing.elapsed().as_secs()),
         "{:?}",
@@ -501,14 +505,10 @@ async fn five_failed_probes_disconnect_and_the_discovery_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn refused_credentials_are_read_again_at_once() {
-    let fleet = Fleet::new(&["a"]);
-    let clusters = fleet.start(vec![member("a")]);
+    let (fleet, clusters) = started(&["a"]);
     let first = until_ready(&clusters, "a").await;
     fleet.member("a", |fake| fake.ready = Some(401));
-    let refused = until(&clusters, "a", |state| {
-        state.phase == ConnectionPhase::Disconnected
-    })
-    .await;
+    let refused = until_lost(&clusters, "a").await;
     assert_eq!((refused.reason, refused.connection), ("Unauthorized", None));
     assert_eq!(fleet.answers(|answers| answers.clients), 2);
     fleet.member("a", |fake| fake.ready = None);
@@ -541,7 +541,7 @@ async fn watched(names: &[&str], insecure: bool) -> (Fleet, Clusters) {
 #[tokio::test(start_paused = true)]
 async fn checklist_49_a_new_token_is_used_at_once_in_the_open_connection() {
     let (fleet, clusters) = watched(&["a", "b"], true).await;
-    let before = (connection(&clusters, "a"), connection(&clusters, "b"));
+    let before = connections(&clusters);
     // The Secrets are not polled: they are watched.
     let asked = fleet.requests("control-plane", "/api/v1/namespaces/fleet/secrets/a");
     sleep(Duration::from_mins(1)).await;
@@ -557,10 +557,7 @@ async fn checklist_49_a_new_token_is_used_at_once_in_the_open_connection() {
     let probes = fleet.requests("a", "/readyz");
     sleep(Duration::from_mins(2)).await;
     assert!(fleet.requests("a", "/readyz") > probes);
-    assert_eq!(
-        (connection(&clusters, "a"), connection(&clusters, "b")),
-        before
-    );
+    assert_eq!(connections(&clusters), before);
     assert_eq!(
         (
             state(&clusters, "a").phase,
@@ -573,17 +570,11 @@ async fn checklist_49_a_new_token_is_used_at_once_in_the_open_connection() {
 #[tokio::test(start_paused = true)]
 async fn checklist_49_a_new_certificate_authority_reconnects_only_its_member_at_once() {
     let (fleet, clusters) = watched(&["a", "b"], false).await;
-    let before = (connection(&clusters, "a"), connection(&clusters, "b"));
+    let before = connections(&clusters);
     fleet.answers(|answers| answers.bundle = Some(format!("{CERTIFICATE}\n{CERTIFICATE}")));
     let changed = Instant::now();
     fleet.secret("a", Some("token"));
-    until(&clusters, "a", |state| {
-        state
-            .connection
-            .as_ref()
-            .is_some_and(|live| live.id != before.0)
-    })
-    .await;
+    until_reconnected(&clusters, "a", before.0).await;
     assert_eq!(
         (changed.elapsed(), connection(&clusters, "b")),
         (Duration::ZERO, before.1)
@@ -608,8 +599,7 @@ async fn a_member_reconnects_at_once_when_its_deleted_secret_is_recreated() {
 
 #[tokio::test(start_paused = true)]
 async fn secrets_are_polled_while_their_watch_is_forbidden_or_broken() {
-    let fleet = Fleet::new(&["a"]);
-    let clusters = fleet.start(vec![member("a")]);
+    let (fleet, clusters) = started(&["a"]);
     until_ready(&clusters, "a").await;
     let exchange = async |token: &str| {
         fleet.member("a", |fake| fake.token = token.to_owned());
@@ -643,8 +633,7 @@ async fn secrets_are_polled_while_their_watch_is_forbidden_or_broken() {
 
 #[tokio::test(start_paused = true)]
 async fn deleting_the_secret_does_not_close_a_working_connection() {
-    let fleet = Fleet::new(&["a"]);
-    let clusters = fleet.start(vec![member("a")]);
+    let (fleet, clusters) = started(&["a"]);
     let first = until_ready(&clusters, "a").await;
     fleet.answers(|answers| answers.secrets.clear());
     sleep(Duration::from_mins(2)).await;
@@ -653,8 +642,7 @@ async fn deleting_the_secret_does_not_close_a_working_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn checklist_2_and_13_a_removed_member_leaves_no_state_requests_or_events() {
-    let fleet = Fleet::new(&["a", "b"]);
-    let clusters = fleet.start(vec![member("a"), member("b")]);
+    let (fleet, clusters) = started(&["a", "b"]);
     until_ready(&clusters, "a").await;
     until_ready(&clusters, "b").await;
     let mut events = clusters.events(&[]);
@@ -761,20 +749,16 @@ async fn checklist_47_and_48_twenty_broken_members_do_not_disturb_eighty_others(
 
 #[tokio::test(start_paused = true)]
 async fn only_a_change_of_its_access_reconnects_a_member() {
-    let fleet = Fleet::new(&["a", "b"]);
-    let clusters = fleet.start(vec![member("a"), member("b")]);
+    let (_fleet, clusters) = started(&["a", "b"]);
     until_ready(&clusters, "a").await;
     until_ready(&clusters, "b").await;
-    let before = (connection(&clusters, "a"), connection(&clusters, "b"));
+    let before = connections(&clusters);
 
     let mut labelled = member("a");
     labelled.labels.insert("tier".into(), "gold".into());
     clusters.set_members(vec![labelled.clone(), member("b")]);
     sleep(Duration::from_mins(1)).await;
-    assert_eq!(
-        (connection(&clusters, "a"), connection(&clusters, "b")),
-        before
-    );
+    assert_eq!(connections(&clusters), before);
     assert_eq!(*state(&clusters, "a").member, labelled);
 
     labelled.access = MemberAccess::Endpoint(ApiServerEndpoint {
@@ -782,20 +766,13 @@ async fn only_a_change_of_its_access_reconnects_a_member() {
         ..endpoint("a")
     });
     clusters.set_members(vec![labelled, member("b")]);
-    until(&clusters, "a", |state| {
-        state
-            .connection
-            .as_ref()
-            .is_some_and(|live| live.id != before.0)
-    })
-    .await;
+    until_reconnected(&clusters, "a", before.0).await;
     assert_eq!(connection(&clusters, "b"), before.1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_removed_member_is_stopped_and_a_recreated_one_starts_afresh() {
-    let fleet = Fleet::new(&["a", "b"]);
-    let clusters = fleet.start(vec![member("a"), member("b")]);
+    let (fleet, clusters) = started(&["a", "b"]);
     until_ready(&clusters, "a").await;
     clusters.set_members(vec![member("a")]);
     assert_eq!(
@@ -823,8 +800,7 @@ async fn a_removed_member_is_stopped_and_a_recreated_one_starts_afresh() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_kind_is_discovered_over_the_same_connection() {
-    let fleet = Fleet::new(&["a"]);
-    let clusters = fleet.start(vec![member("a")]);
+    let (fleet, clusters) = started(&["a"]);
     let first = until_ready(&clusters, "a").await;
     let quiet = *clusters.changed().borrow();
     sleep(Duration::from_mins(1)).await;
@@ -848,10 +824,7 @@ async fn a_forbidden_cluster_uid_is_noted_and_an_unreadable_one_prevents_the_con
     let noted = until_ready(&clusters, "a").await;
     assert_eq!(noted.connection.unwrap().uid, None);
     assert!(noted.note.unwrap().contains("kube-system"));
-    let failed = until(&clusters, "b", |state| {
-        state.phase == ConnectionPhase::Disconnected
-    })
-    .await;
+    let failed = until_phase(&clusters, "b", ConnectionPhase::Disconnected).await;
     assert_eq!(failed.reason, "NotReady");
 }
 
@@ -861,10 +834,7 @@ async fn a_panicked_task_restarts_and_disturbs_no_other_member() {
     fleet.member("a", |fake| fake.panics = true);
     let clusters = fleet.start(vec![member("a"), member("b")]);
     until_ready(&clusters, "b").await;
-    let broken = until(&clusters, "a", |state| {
-        state.phase == ConnectionPhase::Disconnected
-    })
-    .await;
+    let broken = until_lost(&clusters, "a").await;
     assert_eq!(broken.reason, "InternalError");
     fleet.member("a", |fake| fake.panics = false);
     until_ready(&clusters, "a").await;
@@ -872,8 +842,7 @@ async fn a_panicked_task_restarts_and_disturbs_no_other_member() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refresh_probes_the_member_at_once() {
-    let fleet = Fleet::new(&["a"]);
-    let clusters = fleet.start(vec![member("a")]);
+    let (fleet, clusters) = started(&["a"]);
     let first = until_ready(&clusters, "a").await;
     fleet.member("a", |fake| fake.kinds.push("Widget"));
     let asked = Instant::now();
@@ -887,10 +856,7 @@ async fn a_refresh_connects_a_disconnected_member_at_once() {
     let fleet = Fleet::new(&["a"]);
     fleet.member("a", |fake| fake.ready = Some(500));
     let clusters = fleet.start(vec![member("a")]);
-    until(&clusters, "a", |state| {
-        state.phase == ConnectionPhase::Disconnected
-    })
-    .await;
+    until_lost(&clusters, "a").await;
     fleet.member("a", |fake| fake.ready = None);
     let asked = Instant::now();
     clusters.refresh(&"a".parse().unwrap());
@@ -905,10 +871,7 @@ async fn an_unresponsive_control_plane_keeps_connections_and_is_reported_for_new
     let first = until_ready(&clusters, "a").await;
     fleet.answers(|answers| answers.silent = true);
     clusters.set_members(vec![member("a"), member("b")]);
-    let waiting = until(&clusters, "b", |state| {
-        state.phase == ConnectionPhase::Disconnected
-    })
-    .await;
+    let waiting = until_phase(&clusters, "b", ConnectionPhase::Disconnected).await;
     assert_eq!(waiting.reason, "SecretUnreadable");
     assert!(
         waiting.message.contains("fleet/b") && waiting.message.contains("no response within 5s"),
@@ -1000,10 +963,7 @@ async fn checklist_1_an_awaited_member_is_not_connected_until_it_changes() {
         ..member("a")
     }]);
     let mut events = clusters.events(&[]);
-    let waiting = until(&clusters, "a", |state| {
-        state.phase == ConnectionPhase::Disconnected
-    })
-    .await;
+    let waiting = until_lost(&clusters, "a").await;
     assert_eq!(
         (waiting.reason, waiting.connection),
         ("WaitingForInfrastructure", None)

@@ -24,7 +24,6 @@ use super::{FaultKind, ListPage, StreamFault, event::status_fault, lines::WatchL
 const LIST_TIMEOUT: Duration = Duration::from_secs(65);
 /// A first page of more bytes gets a connection of its own next time.
 const LARGE_PAGE: usize = 1 << 20;
-/// Timeout for opening a watch.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Range of the random lifetime of a watch, in seconds, so that the watches of a fleet do not end
 /// together.
@@ -208,17 +207,7 @@ impl ListerWatcher {
         }
         let span = request_span("list");
         let response = async {
-            let response = self
-                .client
-                .send(request)
-                .await
-                .map_err(|error| StreamFault::transport(transport_causes(&error)))?;
-            if let Some(span) = &span {
-                span.set_status_code(response.status());
-            }
-            if !response.status().is_success() {
-                return Err(refused(response).await);
-            }
+            let response = self.send(request, span.as_ref()).await?;
             let intake = Intake::of(&response);
             let max_bytes = intake.limits().page;
             let previous = self.page_bytes.load(Ordering::Relaxed);
@@ -249,6 +238,23 @@ impl ListerWatcher {
         result
     }
 
+    /// Sends a request; a response other than a success is a fault.
+    async fn send(
+        &self,
+        request: Request<Body>,
+        span: Option<&Trace>,
+    ) -> Result<Response<Body>, StreamFault> {
+        let sent = self.client.send(request).await;
+        let response = sent.map_err(|error| StreamFault::transport(transport_causes(&error)))?;
+        if let Some(span) = span {
+            span.set_status_code(response.status());
+        }
+        if !response.status().is_success() {
+            return Err(refused(response).await);
+        }
+        Ok(response)
+    }
+
     /// Doubles the page size after a reduced page that was small.
     fn grow_pages(&self, limit: Option<u32>, length: usize, max_bytes: usize) {
         let Some(limit) = limit.filter(|limit| *limit < LARGEST_PAGE) else {
@@ -275,21 +281,7 @@ impl ListerWatcher {
         // body stop after the first one.
         let request = request(&uri, ACCEPT_JSON, Some("identity"))?;
         let span = request_span("watch");
-        let response = async {
-            let response = self
-                .client
-                .send(request)
-                .await
-                .map_err(|error| StreamFault::transport(transport_causes(&error)))?;
-            if let Some(span) = &span {
-                span.set_status_code(response.status());
-            }
-            if !response.status().is_success() {
-                return Err(refused(response).await);
-            }
-            Ok(response)
-        };
-        let response = tokio::time::timeout(OPEN_TIMEOUT, response)
+        let response = tokio::time::timeout(OPEN_TIMEOUT, self.send(request, span.as_ref()))
             .await
             .unwrap_or_else(|_| Err(timed_out("watch", OPEN_TIMEOUT)));
         note_fault(span.as_ref(), &response);

@@ -42,7 +42,7 @@ impl Evaluation<'_> {
                     found.extend(value.member(key));
                 }
             }
-            PathStep::Wildcard => self.add(&mut found, values.into_iter().flat_map(children))?,
+            PathStep::Wildcard => add(self.0, &mut found, values.into_iter().flat_map(children))?,
             PathStep::Recursive => {
                 for value in values {
                     self.descend(value, &mut found)?;
@@ -50,12 +50,12 @@ impl Evaluation<'_> {
             }
             PathStep::BracketWildcard => {
                 for value in values {
-                    self.add(&mut found, self.list(value)?)?;
+                    add(self.0, &mut found, self.list(value)?)?;
                 }
             }
             PathStep::Slice(slice) => {
                 for value in values {
-                    self.add(&mut found, self.slice(slice, value)?)?;
+                    add(self.0, &mut found, self.slice(slice, value)?)?;
                 }
             }
             PathStep::Filter(filter) => {
@@ -67,24 +67,11 @@ impl Evaluation<'_> {
                 // One branch after the other, each for all values.
                 for branch in branches {
                     self.0.take(values.len())?;
-                    self.add(&mut found, self.steps(branch, values.clone())?)?;
+                    add(self.0, &mut found, self.steps(branch, values.clone())?)?;
                 }
             }
         }
         Ok(found)
-    }
-
-    /// Adds values to those that a step has found. One value may be reached on several ways.
-    fn add<'v, T>(
-        self,
-        found: &mut Vec<&'v T>,
-        more: impl IntoIterator<Item = &'v T>,
-    ) -> Result<(), OutOfFuel> {
-        for value in more {
-            self.0.take(1)?;
-            found.push(value);
-        }
-        Ok(())
     }
 
     /// Every collection with something in it, itself included. Parsed JSON is at most 128 levels
@@ -99,7 +86,7 @@ impl Evaluation<'_> {
         if inside.peek().is_none() {
             return Ok(());
         }
-        self.add(found, [value])?;
+        add(self.0, found, [value])?;
         inside.try_for_each(|child| self.descend(child, found))
     }
 
@@ -112,7 +99,7 @@ impl Evaluation<'_> {
         for item in self.list(value)? {
             self.0.take(1)?;
             if self.passes(filter, item)? {
-                self.add(found, [item])?;
+                add(self.0, found, [item])?;
             }
         }
         Ok(())
@@ -260,7 +247,7 @@ enum Operand<'v, T> {
 }
 
 impl ComparisonOperator {
-    fn holds(self, order: Ordering) -> bool {
+    pub(super) fn holds(self, order: Ordering) -> bool {
         match self {
             Self::Equal => order == Ordering::Equal,
             Self::NotEqual => order != Ordering::Equal,
@@ -283,7 +270,20 @@ impl Literal {
     }
 }
 
-fn children<T: JsonValue>(value: &T) -> impl Iterator<Item = &T> {
+/// Adds values to those that a step has found. One value may be reached on several ways.
+pub(super) fn add<'v, T>(
+    fuel: &Fuel,
+    found: &mut Vec<&'v T>,
+    more: impl IntoIterator<Item = &'v T>,
+) -> Result<(), OutOfFuel> {
+    for value in more {
+        fuel.take(1)?;
+        found.push(value);
+    }
+    Ok(())
+}
+
+pub(super) fn children<T: JsonValue>(value: &T) -> impl Iterator<Item = &T> {
     value
         .items()
         .unwrap_or_default()

@@ -10,13 +10,14 @@
 //!
 //! No step has a value twice, so none holds more values than there are.
 
-use std::{borrow::Cow, ptr};
+use std::{borrow::Cow, cmp::Ordering, ptr};
 
 use ahash::AHashSet;
 use serde_json::Value;
 
 use super::{
     ast::{ComparisonOperator, Expression, FilterExpression, PathStep, Slice},
+    evaluate::{add, children},
     print::take_value,
 };
 use crate::fuel::{Fuel, OutOfFuel};
@@ -53,7 +54,7 @@ impl PathSelection<'_> {
                 }
             }
             PathStep::Wildcard | PathStep::BracketWildcard => {
-                self.add(&mut found, values.into_iter().flat_map(children))?;
+                add(self.0, &mut found, values.into_iter().flat_map(children))?;
             }
             PathStep::Recursive => {
                 let mut seen = AHashSet::new();
@@ -64,14 +65,14 @@ impl PathSelection<'_> {
             PathStep::Slice(slice) => {
                 for value in values {
                     self.0.take(1)?;
-                    self.add(&mut found, slice.select(value))?;
+                    add(self.0, &mut found, slice.select(value))?;
                 }
             }
             PathStep::Filter(filter) => {
                 for item in values.into_iter().flat_map(children) {
                     self.0.take(1)?;
                     if self.passes(filter, item)? {
-                        self.add(&mut found, [item])?;
+                        add(self.0, &mut found, [item])?;
                     }
                 }
             }
@@ -88,18 +89,6 @@ impl PathSelection<'_> {
         Ok(found)
     }
 
-    fn add<'v>(
-        self,
-        found: &mut Vec<&'v Value>,
-        more: impl IntoIterator<Item = &'v Value>,
-    ) -> Result<(), OutOfFuel> {
-        for value in more {
-            self.0.take(1)?;
-            found.push(value);
-        }
-        Ok(())
-    }
-
     /// Every collection with something in it that was not seen, the value itself included. Parsed
     /// JSON is at most 128 levels deep.
     fn descend<'v>(
@@ -113,7 +102,7 @@ impl PathSelection<'_> {
         if inside.peek().is_none() || !seen.insert(ptr::from_ref(value)) {
             return Ok(());
         }
-        self.add(found, [value])?;
+        add(self.0, found, [value])?;
         inside.try_for_each(|child| self.descend(child, seen, found))
     }
 
@@ -151,12 +140,6 @@ impl PathSelection<'_> {
     }
 }
 
-fn children(value: &Value) -> impl Iterator<Item = &Value> {
-    let items = value.as_array().into_iter().flatten();
-    let members = value.as_object().into_iter().flatten();
-    items.chain(members.map(|(_, member)| member))
-}
-
 impl Slice {
     fn select<'v>(&self, value: &'v Value) -> impl Iterator<Item = &'v Value> + use<'v> {
         let elements = value.as_array().map_or(&[][..], Vec::as_slice);
@@ -175,27 +158,24 @@ impl Slice {
 impl ComparisonOperator {
     /// Compares as RFC 9535 does: values of different types differ and have no order.
     fn holds_between(self, left: Option<&Value>, right: Option<&Value>) -> bool {
-        let (equal, less, same_type) = match (left, right) {
+        let order = match (left, right) {
             (Some(Value::Number(left)), Some(Value::Number(right))) => {
-                let (left, right) = (left.as_f64(), right.as_f64());
-                (left == right, left < right, true)
+                left.as_f64().partial_cmp(&right.as_f64())
             }
-            (Some(Value::String(left)), Some(Value::String(right))) => {
-                (left == right, left < right, true)
-            }
+            (Some(Value::String(left)), Some(Value::String(right))) => Some(left.cmp(right)),
             (Some(left), Some(right)) => {
-                let same = std::mem::discriminant(left) == std::mem::discriminant(right);
-                (left == right, false, same)
+                let is_same_type = std::mem::discriminant(left) == std::mem::discriminant(right);
+                // Other values of one type differ as if the first one were greater.
+                let order = if left == right {
+                    Ordering::Equal
+                } else {
+                    Ordering::Greater
+                };
+                is_same_type.then_some(order)
             }
-            (left, right) => (left == right, false, false),
+            (None, None) => return self == Self::Equal,
+            _ => None,
         };
-        match self {
-            Self::Equal => equal,
-            Self::NotEqual => !equal,
-            Self::Less => same_type && less,
-            Self::LessOrEqual => same_type && (less || equal),
-            Self::Greater => same_type && !less && !equal,
-            Self::GreaterOrEqual => same_type && !less,
-        }
+        order.map_or(self == Self::NotEqual, |order| self.holds(order))
     }
 }

@@ -123,21 +123,6 @@ const fn preferred(
     }
 }
 
-const fn older(
-    group: &'static str,
-    version: &'static str,
-    namespaced: &'static [KindRow],
-    cluster_wide: &'static [KindRow],
-) -> BuiltInVersion {
-    BuiltInVersion {
-        group,
-        version,
-        preferred: false,
-        namespaced,
-        cluster_wide,
-    }
-}
-
 // Left out: resources that cannot be watched (componentstatuses), that can only be created
 // (reviews, bindings), and the alpha and beta versions, all of which are off by default in 1.36. A
 // test compares this table with the discovery of a real apiserver.
@@ -177,9 +162,9 @@ const TABLE: &[BuiltInVersion] = &[
     preferred("autoscaling", "v2", &[
         ("HorizontalPodAutoscaler", "horizontalpodautoscalers", &["hpa"]),
     ], &[]),
-    older("autoscaling", "v1", &[
+    BuiltInVersion { preferred: false, ..preferred("autoscaling", "v1", &[
         ("HorizontalPodAutoscaler", "horizontalpodautoscalers", &["hpa"]),
-    ], &[]),
+    ], &[]) },
     preferred("batch", "v1", &[
         ("CronJob", "cronjobs", &["cj"]),
         ("Job", "jobs", &[]),

@@ -258,7 +258,6 @@ impl<'j> RawObject<'j> {
     }
 }
 
-/// A text as JSON.
 fn quoted(text: &str) -> String {
     let mut json = Vec::with_capacity(text.len() + 2);
     write_text(&mut json, text);

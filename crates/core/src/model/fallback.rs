@@ -5,7 +5,7 @@ use serde::de::Error as _;
 
 use super::{
     index_fields::{self, members},
-    json::{RawMembers, write, write_key, write_members, write_text},
+    json::{RawMembers, write, write_key, write_members, write_text_member},
     json_line::JsonLine,
     number,
     well_known::{MAX_FIELD_VALUE_BYTES, REDACTED_ANNOTATION},
@@ -51,36 +51,23 @@ pub fn fallback(
     let body = str::from_utf8(body).map_err(serde_json::Error::custom)?;
     let document = RawMembers::parse(body)?;
     let search = members_of(&document, index_fields::SEARCH)?;
-    let kept: &[&str] = match shape {
-        DocumentShape::Identity => &[
-            members::RESOURCE,
-            members::GROUP,
-            members::RULES_HASH,
-            members::INDEXED_AT,
-        ],
-        _ => &[
-            members::RESOURCE,
-            members::GROUP,
-            members::RULES_HASH,
-            members::LABELS,
-            members::LABEL_KEYS,
-            members::INDEXED_AT,
-        ],
+    let is_identity = shape == DocumentShape::Identity;
+    let is_kept = |key: &str| match key {
+        members::RESOURCE | members::GROUP | members::RULES_HASH | members::INDEXED_AT => true,
+        members::LABELS | members::LABEL_KEYS => !is_identity,
+        _ => false,
     };
     let mut out = b"{".to_vec();
     write_some(&mut out, &document, |key| IDENTITY.contains(&key));
     write_key(&mut out, index_fields::SEARCH);
     out.push(b'{');
-    write_some(&mut out, &search, |key| kept.contains(&key));
+    write_some(&mut out, &search, is_kept);
     // A reason may quote the refused document.
-    let reason = if shape == DocumentShape::Identity {
-        reason.split(':').next().unwrap_or(reason)
-    } else {
-        reason
-    };
+    let shown = reason.split(':').next().filter(|_| is_identity);
+    let reason = shown.unwrap_or(reason);
     write_key(&mut out, members::REJECTED);
     write(&mut out, &number::cut(reason, MAX_FIELD_VALUE_BYTES));
-    if shape != DocumentShape::Identity {
+    if !is_identity {
         write_key(&mut out, members::NATIVE);
         out.push(b'{');
         let native = members_of(&search, members::NATIVE)?;
@@ -98,11 +85,10 @@ pub fn fallback(
     write_some(&mut out, &metadata, |key| {
         ["name", "namespace", "uid", "resourceVersion"].contains(&key)
     });
-    if shape == DocumentShape::Identity {
+    if is_identity {
         write_key(&mut out, "annotations");
         out.push(b'{');
-        write_key(&mut out, REDACTED_ANNOTATION);
-        write_text(&mut out, "$");
+        write_text_member(&mut out, REDACTED_ANNOTATION, "$");
         out.push(b'}');
     }
     out.extend_from_slice(b"}}");

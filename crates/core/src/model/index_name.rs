@@ -4,7 +4,7 @@
 //! two characters ends the prefix of every name, and the names of two prefixes differ for all
 //! clusters.
 
-use std::{borrow::Cow, fmt, fmt::Write as _, str::FromStr, sync::Arc};
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -254,11 +254,8 @@ fn escape_bytes(name: impl Iterator<Item = u8>) -> String {
         if byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' {
             escaped.push(char::from(byte));
         } else {
-            #[expect(
-                clippy::let_underscore_must_use,
-                reason = "writing to a String cannot fail"
-            )]
-            let _ = write!(escaped, "_{byte:02x}");
+            escaped.push('_');
+            escaped.push_str(&hex(&[byte]));
         }
     }
     escaped

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::{
     FieldPath, FieldType, JsonTree, MemberMask, SelectableField,
     index_fields::members,
-    json::{RawMembers, write, write_key, write_text},
+    json::{RawMembers, write, write_key, write_text_member},
 };
 
 /// Interprets the objects of one kind.
@@ -65,54 +65,33 @@ pub const HEALTH_MESSAGE: &str = "health message";
 /// The field of the objects that an object refers to.
 pub const DEPENDS_ON: &str = "dependsOn";
 
-/// A path that selectors name, and the values of an interpretation that it reads.
-struct InterpretedField {
-    path: &'static str,
-    values: for<'i> fn(&'i Interpretation, &mut dyn FnMut(Cow<'i, str>)),
-}
+/// Hands over values of an interpretation.
+type InterpretedValues = for<'i> fn(&'i Interpretation, &mut dyn FnMut(Cow<'i, str>));
 
-static FIELDS: [InterpretedField; 9] = [
-    InterpretedField {
-        path: "health",
-        values: |found, each| text(found.health, each),
-    },
-    InterpretedField {
-        path: "healthReason",
-        values: |found, each| text(&found.health_reason, each),
-    },
-    InterpretedField {
-        path: "interpretedBy",
-        values: |found, each| texts(&found.interpreted_by, each),
-    },
-    InterpretedField {
-        path: "image",
-        values: |found, each| texts(&found.images, each),
-    },
-    InterpretedField {
-        path: DEPENDS_ON,
-        values: |found, each| texts(&found.dependencies, each),
-    },
-    InterpretedField {
-        path: "replicas.desired",
-        values: |found, each| number(found.desired_replicas, each),
-    },
-    InterpretedField {
-        path: "replicas.ready",
-        values: |found, each| number(found.ready_replicas, each),
-    },
-    InterpretedField {
-        path: "resources.cpu",
-        values: |found, each| number(found.cpu, each),
-    },
-    InterpretedField {
-        path: "resources.memory",
-        values: |found, each| number(found.memory, each),
-    },
+/// The paths that selectors name, each with the values that it reads.
+static FIELDS: [(&str, InterpretedValues); 9] = [
+    ("health", |found, each| text(found.health, each)),
+    ("healthReason", |found, each| {
+        text(&found.health_reason, each);
+    }),
+    ("interpretedBy", |found, each| {
+        texts(&found.interpreted_by, each);
+    }),
+    ("image", |found, each| texts(&found.images, each)),
+    (DEPENDS_ON, |found, each| texts(&found.dependencies, each)),
+    ("replicas.desired", |found, each| {
+        number(found.desired_replicas, each);
+    }),
+    ("replicas.ready", |found, each| {
+        number(found.ready_replicas, each);
+    }),
+    ("resources.cpu", |found, each| number(found.cpu, each)),
+    ("resources.memory", |found, each| number(found.memory, each)),
 ];
 
 static SELECTABLE: LazyLock<Vec<SelectableField>> = LazyLock::new(|| {
-    let selectable = |field: &InterpretedField| SelectableField {
-        path: FieldPath::new(field.path),
+    let selectable = |(path, _): &(&str, InterpretedValues)| SelectableField {
+        path: FieldPath::new(path),
         sources: Vec::new(),
         kind: FieldType::Optional,
     };
@@ -126,7 +105,7 @@ pub fn interpreted_fields() -> &'static [SelectableField] {
 
 /// Whether a path is that of an interpreted field.
 pub fn is_interpreted_field(path: &str) -> bool {
-    FIELDS.iter().any(|field| field.path == path)
+    FIELDS.iter().any(|(known, _)| *known == path)
 }
 
 /// A word of health; empty if the text is none.
@@ -156,14 +135,14 @@ fn number<'i>(value: Option<impl ToString>, each: &mut dyn FnMut(Cow<'i, str>)) 
 }
 
 /// Two numbers of a document's `search`.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct StoredReplicas {
     desired: Option<i64>,
     ready: Option<i64>,
 }
 
 /// Two numbers of a document's `search`.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct StoredResources {
     cpu: Option<f64>,
     memory: Option<i64>,
@@ -188,15 +167,12 @@ impl Interpretation {
                 members::DEPENDENCIES => found.dependencies = parsed(json).unwrap_or_default(),
                 members::INTERPRETED_BY => found.interpreted_by = parsed(json).unwrap_or_default(),
                 members::REPLICAS => {
-                    let replicas: Option<StoredReplicas> = parsed(json);
-                    found.desired_replicas =
-                        replicas.as_ref().and_then(|replicas| replicas.desired);
-                    found.ready_replicas = replicas.and_then(|replicas| replicas.ready);
+                    let StoredReplicas { desired, ready } = parsed(json).unwrap_or_default();
+                    (found.desired_replicas, found.ready_replicas) = (desired, ready);
                 }
                 members::RESOURCES => {
-                    let resources: Option<StoredResources> = parsed(json);
-                    found.cpu = resources.as_ref().and_then(|resources| resources.cpu);
-                    found.memory = resources.and_then(|resources| resources.memory);
+                    let StoredResources { cpu, memory } = parsed(json).unwrap_or_default();
+                    (found.cpu, found.memory) = (cpu, memory);
                 }
                 _ => {}
             }
@@ -227,8 +203,8 @@ impl Interpretation {
 
     /// Hands over the values of [`interpreted_fields`] with their positions there, in this order.
     pub(super) fn for_each_value<'i>(&'i self, mut each: impl FnMut(usize, Cow<'i, str>)) {
-        for (position, field) in FIELDS.iter().enumerate() {
-            (field.values)(self, &mut |value| each(position, value));
+        for (position, (_, values)) in FIELDS.iter().enumerate() {
+            values(self, &mut |value| each(position, value));
         }
     }
 
@@ -241,8 +217,7 @@ impl Interpretation {
             (members::HEALTH_MESSAGE, &self.health_message),
         ] {
             if !value.is_empty() {
-                write_key(out, key);
-                write_text(out, value);
+                write_text_member(out, key, value);
             }
         }
         write_pair(

@@ -189,6 +189,12 @@ pub fn write_key(out: &mut Vec<u8>, key: &str) {
     out.push(b':');
 }
 
+/// Appends `"key":"text"` after a comma unless it is the first member of its object.
+pub fn write_text_member(out: &mut Vec<u8>, key: &str, text: &str) {
+    write_key(out, key);
+    write_text(out, text);
+}
+
 /// Appends members after a comma unless they are the first of their object.
 pub fn write_members<'m>(
     out: &mut Vec<u8>,

@@ -82,8 +82,10 @@ pub struct JsonScanner<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
-    deepest: usize,
-    containers: Vec<JsonContainer>,
+    /// The levels of nesting so far.
+    pub(super) deepest: usize,
+    /// The containers of the values that were [kept](Self::value), in the order of their starts.
+    pub(super) containers: Vec<JsonContainer>,
 }
 
 impl<'a> JsonScanner<'a> {
@@ -104,16 +106,6 @@ impl<'a> JsonScanner<'a> {
             containers: Vec::with_capacity(USUAL_CONTAINERS),
             ..Self::new(text)
         }
-    }
-
-    /// The levels of nesting so far.
-    pub(super) fn deepest(&self) -> usize {
-        self.deepest
-    }
-
-    /// The containers of the values that were [kept](Self::value), in the order of their starts.
-    pub(super) fn into_containers(self) -> Vec<JsonContainer> {
-        self.containers
     }
 
     /// The next byte that is no whitespace.

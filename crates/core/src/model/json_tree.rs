@@ -57,7 +57,7 @@ impl<'a> JsonTree<'a> {
         let Ok(value) = scanner.value() else {
             return Self::Null;
         };
-        Self::of_scanned(value, &scanner.into_containers(), mask)
+        Self::of_scanned(value, &scanner.containers, mask)
     }
 
     /// The members of a scanned value that a mask names, by the containers that its scanner has

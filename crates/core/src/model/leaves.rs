@@ -147,12 +147,6 @@ impl<'de, L: LeafVisitor> DeserializeSeed<'de> for Values<'_, '_, L> {
     }
 }
 
-impl<L: LeafVisitor> Values<'_, '_, L> {
-    fn scalar(self, value: Cow<'_, str>) {
-        self.0.value(value);
-    }
-}
-
 impl<'de, L: LeafVisitor> Visitor<'de> for Values<'_, '_, L> {
     type Value = ();
 
@@ -165,27 +159,28 @@ impl<'de, L: LeafVisitor> Visitor<'de> for Values<'_, '_, L> {
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        self.scalar(Cow::Borrowed(if value { "true" } else { "false" }));
+        self.0
+            .value(Cow::Borrowed(if value { "true" } else { "false" }));
         Ok(())
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<(), E> {
-        self.scalar(Cow::Owned(value.to_string()));
+        self.0.value(Cow::Owned(value.to_string()));
         Ok(())
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<(), E> {
-        self.scalar(Cow::Owned(value.to_string()));
+        self.0.value(Cow::Owned(value.to_string()));
         Ok(())
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<(), E> {
-        self.scalar(Cow::Owned(value.to_string()));
+        self.0.value(Cow::Owned(value.to_string()));
         Ok(())
     }
 
     fn visit_str<E>(self, value: &str) -> Result<(), E> {
-        self.scalar(Cow::Borrowed(value));
+        self.0.value(Cow::Borrowed(value));
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberMask {
     /// Whether everything below is read.
-    is_whole: bool,
+    pub(super) is_whole: bool,
     members: Vec<(Box<str>, MemberMask)>,
 }
 
@@ -18,11 +18,6 @@ impl MemberMask {
     /// Everything is read.
     pub fn everything() -> &'static Self {
         &EVERYTHING
-    }
-
-    /// Whether everything is read.
-    pub fn is_everything(&self) -> bool {
-        self.is_whole
     }
 
     /// Adds the value at a path, with everything below it.

@@ -14,7 +14,7 @@ pub fn parse_integer(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// The term in `search.numbers` for a label's number.
+/// The term of a label's number in `search.numbers`. The terms of one label sort like the numbers.
 pub fn label_term(key: &str, number: i64) -> String {
     format!("label {key}={}", ordered(number))
 }

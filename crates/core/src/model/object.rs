@@ -78,18 +78,11 @@ impl<'a> Object<'a> {
 
     /// The object with nothing but its name, namespace, UID and version.
     pub(crate) fn identity(&self) -> Self {
-        let ObjectMetadata {
-            name,
-            namespace,
-            uid,
-            resource_version,
-            ..
-        } = &self.metadata;
         let metadata = ObjectMetadata {
-            name: name.clone(),
-            namespace: namespace.clone(),
-            uid: uid.clone(),
-            resource_version: resource_version.clone(),
+            name: self.metadata.name.clone(),
+            namespace: self.metadata.namespace.clone(),
+            uid: self.metadata.uid.clone(),
+            resource_version: self.metadata.resource_version.clone(),
             ..ObjectMetadata::default()
         };
         Self {
@@ -170,7 +163,6 @@ impl<'a> Object<'a> {
             .into()
     }
 
-    /// A top-level member.
     pub(crate) fn member(&self, name: &str) -> Option<RawJson<'a>> {
         self.rest
             .iter()
@@ -215,8 +207,8 @@ impl<'a> TopLevel<'a> {
         Ok(Self {
             metadata,
             rest,
-            depth: scanner.deepest(),
-            containers: scanner.into_containers(),
+            depth: scanner.deepest,
+            containers: scanner.containers,
         })
     }
 
@@ -232,7 +224,7 @@ impl<'a> TopLevel<'a> {
             Ok(())
         })?;
         scanner.end()?;
-        let depth = scanner.deepest();
+        let depth = scanner.deepest;
         if metadata.len() > MAX_OBJECT_BYTES {
             return Ok(None);
         }
@@ -244,7 +236,7 @@ impl<'a> TopLevel<'a> {
         Ok(Some(Self {
             metadata: parsed,
             rest: Vec::new(),
-            containers: scanner.into_containers(),
+            containers: scanner.containers,
             depth,
         }))
     }

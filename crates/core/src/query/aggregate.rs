@@ -1,9 +1,9 @@
-//! Aggregations: counts of objects by group, and the reference that every store must agree with.
+//! Aggregations: counts of objects by group.
 
 use std::collections::HashMap;
 
-use super::{Query, QueryError, Searchable, selectable::SortField};
-use crate::model::{FieldPath, FieldType, decode_sort_key, encode_sort_key};
+use super::{Query, QueryError, selectable::SortField};
+use crate::model::FieldPath;
 
 /// Keys of one aggregation at most: each label among them doubles the requests to OpenSearch.
 pub const MAX_KEYS: usize = 4;
@@ -119,45 +119,6 @@ pub fn resolve_group_keys(
         )),
     };
     by.iter().map(read).collect()
-}
-
-/// Aggregates some objects. This is the reference that every store must agree with.
-pub fn aggregate<'o, S: Searchable + 'o>(
-    objects: impl IntoIterator<Item = &'o S>,
-    query: &Query,
-    by: &[GroupKey],
-    top: usize,
-) -> Result<Groups, QueryError> {
-    query.check()?;
-    let keys = resolve_group_keys(query, by)?;
-    let mut counts = GroupCounts::default();
-    for object in objects.into_iter().filter(|object| query.matches(*object)) {
-        counts.add(keys.iter().map(|key| key.value(object)).collect(), 1)?;
-    }
-    Ok(counts.largest(top))
-}
-
-impl ResolvedGroupKey {
-    fn value(&self, object: &impl Searchable) -> Option<String> {
-        let text = |text: &str| Some(text.to_owned());
-        match self {
-            Self::Cluster => text(object.cluster()),
-            Self::Label(key) => object.label(key).map(str::to_owned),
-            Self::SortField(SortField::Always(value)) => text(value),
-            Self::SortField(SortField::Name) => text(object.name()),
-            Self::SortField(SortField::Namespace) => {
-                text(object.namespace()).filter(|namespace| !namespace.is_empty())
-            }
-            Self::SortField(SortField::Field(path, kind)) => {
-                let read = object
-                    .field(path.as_str())
-                    .filter(|value| *kind != FieldType::Optional || !value.is_empty());
-                let value =
-                    read.map(|value| decode_sort_key(&encode_sort_key(*kind, &value)).to_owned());
-                value.or_else(|| (*kind != FieldType::Optional).then(|| kind.absent().to_owned()))
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -243,7 +243,6 @@ fn check_owners(owners: &Owners) -> Result<(), QueryError> {
     at_most(MAX_CLAUSES / 2, "clusters with owners", clusters)
 }
 
-/// Clauses for a field requirement.
 fn count_field(test: &FieldTest, field: Option<&StoredField>) -> Result<usize, QueryError> {
     let Some(field) = field else {
         return Ok(1);

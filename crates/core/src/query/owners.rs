@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    permitted::Permitted, requester::Requester, resource_name::ResourceName, searchable::Searchable,
-};
+use super::{permitted::Permitted, requester::Requester, resource_name::ResourceName};
 use crate::model::{ClusterName, Namespace};
 
 /// Owners of one query at most: OpenSearch takes 65,536 values, and all of them are in memory here.
@@ -106,62 +104,6 @@ pub struct RelativesQuery {
     pub requester: Requester,
     /// Which objects to find.
     pub relation: Relation,
-}
-
-impl RelativesQuery {
-    /// The matching objects among some objects. This is the reference that every store must agree
-    /// with.
-    pub fn among<'o, S: Searchable + 'o>(
-        &self,
-        objects: impl IntoIterator<Item = &'o S>,
-    ) -> BTreeSet<Relative> {
-        let mut found = BTreeSet::new();
-        for object in objects.into_iter().filter(|object| self.selects(*object)) {
-            // No cluster has an invalid name.
-            let Ok(cluster) = object.cluster().parse() else {
-                continue;
-            };
-            found.insert(Relative {
-                cluster,
-                namespace: object.namespace().to_owned(),
-                resource: object.resource().clone(),
-                uid: object.uid().into_owned(),
-            });
-        }
-        found
-    }
-
-    fn selects(&self, object: &impl Searchable) -> bool {
-        let namespace = object.namespace();
-        let in_cluster = self.clusters.is_empty()
-            || self
-                .clusters
-                .iter()
-                .any(|name| name.as_str() == object.cluster());
-        let in_namespace = self.namespaces.is_empty()
-            || namespace.is_empty()
-            || self
-                .namespaces
-                .iter()
-                .any(|name| name.as_str() == namespace);
-        let is_related = match &self.relation {
-            Relation::Named { resource, names } => {
-                let is_of = resource
-                    .as_ref()
-                    .is_none_or(|resource| resource == object.resource());
-                is_of && names.iter().any(|name| name == object.name())
-            }
-            Relation::OwnedBy(owners) => owners.matches(object.cluster(), object.owners()),
-            Relation::DependsOn(terms) => {
-                let mut dependencies = object.dependencies().into_iter();
-                dependencies.any(|term| terms.contains(&*term))
-            }
-        };
-        in_cluster
-            && in_namespace
-            && is_related
-            && self.permitted.allows(object.cluster(), namespace)
-    }
 }
 
 /// Which objects a search finds.

@@ -68,7 +68,7 @@ impl Facet {
 /// kind. The last four identify an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RankPosition {
-    /// The score of [`Query::score`], the greatest first.
+    /// The score of [`WordSelector::score`](super::WordSelector::score), the greatest first.
     pub score: Reverse<u32>,
     /// When it was created, in milliseconds since 1970, the newest first; objects without a time
     /// are the oldest.

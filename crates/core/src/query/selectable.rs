@@ -1,6 +1,6 @@
 //! The fields that a field selector may name, for one kind.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use crate::{
     kinds,
@@ -10,20 +10,12 @@ use crate::{
 /// A field selector names a field that the kind does not support. The message begins as that of an
 /// apiserver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("field label not supported: {label}; these are: {}", CommaSeparated(.supported))]
+#[error("field label not supported: {label}; these are: {}", .supported.join(", "))]
 pub struct UnsupportedField {
     /// The field, as the selector names it.
     pub label: String,
     /// The supported fields.
     pub supported: Vec<String>,
-}
-
-struct CommaSeparated<'a>(&'a [String]);
-
-impl fmt::Display for CommaSeparated<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0.join(", "))
-    }
 }
 
 /// The fields that a field selector may name, for one kind.

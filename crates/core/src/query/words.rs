@@ -180,7 +180,6 @@ impl WordSelector {
         Ok(Some(score))
     }
 
-    /// Bytes of the words.
     pub(super) fn bytes(&self) -> usize {
         self.words
             .iter()

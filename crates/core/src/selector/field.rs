@@ -219,15 +219,9 @@ fn write_terms(
     operator: &str,
     values: &BTreeSet<String>,
 ) -> fmt::Result {
-    for (index, value) in values.iter().enumerate() {
-        let comma = if index > 0 { "," } else { "" };
-        write!(
-            out,
-            "{comma}{path}{operator}{}",
-            escape(value, needs_escape)
-        )?;
-    }
-    Ok(())
+    let term = |value: &String| format!("{path}{operator}{}", escape(value, needs_escape));
+    let terms: Vec<String> = values.iter().map(term).collect();
+    out.write_str(&terms.join(","))
 }
 
 fn escape(value: &str, needs_escape: impl Fn(char) -> bool) -> String {

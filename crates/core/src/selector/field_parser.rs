@@ -18,19 +18,13 @@ impl FromStr for FieldSelector {
     type Err = SelectorError;
 
     fn from_str(text: &str) -> Result<Self, SelectorError> {
-        let requirements = parse(text)?;
+        let mut parser = FieldSelectorParser { text, next: 0 };
+        let mut requirements = Vec::new();
+        while parser.next < text.len() {
+            requirements.extend(parser.term()?);
+        }
         Ok(requirements.into_iter().collect())
     }
-}
-
-/// Parses the requirements of a selector, in the order of the text.
-fn parse(text: &str) -> Result<Vec<FieldRequirement>, SelectorError> {
-    let mut parser = FieldSelectorParser { text, next: 0 };
-    let mut requirements = Vec::new();
-    while parser.next < text.len() {
-        requirements.extend(parser.term()?);
-    }
-    Ok(requirements)
 }
 
 /// Parses term by term; each method leaves `next` behind what it parsed.
@@ -63,16 +57,7 @@ impl<'a> FieldSelectorParser<'a> {
         if path.is_empty() && value.is_empty() {
             return Ok(None);
         }
-        let values = BTreeSet::from([value]);
-        let test = if operator == "!=" {
-            FieldTest::NotIn(values)
-        } else {
-            FieldTest::In(values)
-        };
-        Ok(Some(FieldRequirement {
-            path: FieldPath::new(path),
-            test,
-        }))
+        Ok(Some(requirement(path, operator == "!=", [value].into())))
     }
 
     /// An apiserver has no field label with `<` or `>`, so that no selector that it accepts changes
@@ -138,16 +123,8 @@ impl<'a> FieldSelectorParser<'a> {
                 "path=value, path!=value, path in (…), path notin (…), path or !path",
             ));
         }
-        let empty = BTreeSet::from([String::new()]);
-        let test = if trimmed.starts_with('!') {
-            FieldTest::In(empty)
-        } else {
-            FieldTest::NotIn(empty)
-        };
-        Ok(FieldRequirement {
-            path: FieldPath::new(path),
-            test,
-        })
+        let excludes = !trimmed.starts_with('!');
+        Ok(requirement(path, excludes, [String::new()].into()))
     }
 
     fn set(&mut self, head: &SetHead<'_>) -> Result<FieldRequirement, SelectorError> {
@@ -166,15 +143,7 @@ impl<'a> FieldSelectorParser<'a> {
             None | Some(',') => {}
             found => return Err(self.unexpected_next(found, "',' or end of text")),
         }
-        let test = if head.excludes {
-            FieldTest::NotIn(values)
-        } else {
-            FieldTest::In(values)
-        };
-        Ok(FieldRequirement {
-            path: FieldPath::new(head.path),
-            test,
-        })
+        Ok(requirement(head.path, head.excludes, values))
     }
 
     /// Parses a value up to the `,` or `)` that ends it, without the blanks around it.
@@ -291,6 +260,18 @@ impl<'a> FieldSelectorParser<'a> {
             found,
             expected,
         }
+    }
+}
+
+fn requirement(path: &str, excludes: bool, values: BTreeSet<String>) -> FieldRequirement {
+    let test = if excludes {
+        FieldTest::NotIn
+    } else {
+        FieldTest::In
+    };
+    FieldRequirement {
+        path: FieldPath::new(path),
+        test: test(values),
     }
 }
 

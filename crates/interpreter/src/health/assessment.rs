@@ -82,6 +82,16 @@ impl Assessment {
         }
     }
 
+    /// That it is [`Health::Progressing`].
+    pub fn progressing(reason: &str, message: &str) -> Self {
+        Self::new(Health::Progressing, reason, message)
+    }
+
+    /// That it is [`Health::Degraded`].
+    pub fn degraded(reason: &str, message: &str) -> Self {
+        Self::new(Health::Degraded, reason, message)
+    }
+
     /// An assessment without a reason or message.
     pub fn plain(health: Health) -> Self {
         Self::new(health, "", "")

@@ -1,6 +1,6 @@
 //! Health of objects that are being deleted.
 
-use super::{Assessment, Health};
+use super::Assessment;
 use crate::value::{JsonView, group, list, text};
 
 /// How many finalizers a message names.
@@ -34,7 +34,7 @@ pub fn assess<V: JsonView>(object: &V) -> Option<Assessment> {
             finalizers.join(", ")
         )
     };
-    Some(Assessment::new(Health::Progressing, "Deleting", &message))
+    Some(Assessment::progressing("Deleting", &message))
 }
 
 fn is_namespace<V: JsonView>(object: &V) -> bool {

@@ -21,7 +21,8 @@ use fleetdex_core::model::JsonTree;
 use self::evidence::{Basis, Evidence, Indication};
 use self::field::{Fields, Reading};
 use self::nested::Nested;
-use self::tone::Tone;
+use self::tone::tone;
+use self::words::Classes;
 use super::{Assessment, Health, KnownStatus};
 use crate::value::{Tree, TreeObject, integer, list, map, observed_generation, text};
 
@@ -44,7 +45,7 @@ const MAX_FIELDS: usize = 500;
 /// The health of an object of any kind.
 pub fn assess(object: Tree<'_>, of_kind: KnownStatus) -> Assessment {
     if !text(object, &["metadata", "deletionTimestamp"]).is_empty() {
-        return progressing("Deleting", "pending deletion");
+        return Assessment::progressing("Deleting", "pending deletion");
     }
     if let Some(field) = pause::find(object) {
         return Assessment::new(Health::Suspended, field, &format!("paused by {field}"));
@@ -57,16 +58,12 @@ pub fn assess(object: Tree<'_>, of_kind: KnownStatus) -> Assessment {
     if let (Some(observed), Some(generation)) = (observed, generation)
         && observed < generation
     {
-        return progressing(
+        return Assessment::progressing(
             "observedGeneration",
             &format!("the status is about generation {observed}, not {generation}"),
         );
     }
     by_status(object, status, generation)
-}
-
-fn progressing(reason: &str, message: &str) -> Assessment {
-    Assessment::new(Health::Progressing, reason, message)
 }
 
 /// Whether a status has nothing but empty values.
@@ -99,7 +96,7 @@ fn without_status(kind: &str, of_kind: KnownStatus) -> Assessment {
             "no object of this kind has ever had a status in this cluster",
         ),
         KnownStatus::Unknown | KnownStatus::Written => {
-            progressing("NoStatus", "the status is not written yet")
+            Assessment::progressing("NoStatus", "the status is not written yet")
         }
     }
 }
@@ -151,13 +148,13 @@ fn at_top<'v>(object: Tree<'v>, fields: Fields<'v>, generation: Option<i64>) -> 
 
 /// The health by the texts of a status without any evidence.
 fn by_prose(status: TreeObject<'_>, has_empty_conditions: bool) -> Assessment {
-    for (health, says) in [
-        (Health::Degraded, Tone::bad as fn(Tone) -> bool),
-        (Health::Progressing, Tone::busy),
+    for (health, classes) in [
+        (Health::Degraded, Classes::BAD),
+        (Health::Progressing, Classes::UNFINISHED),
     ] {
         for field in PROSE {
             if let Some(JsonTree::String(text)) = status.get(field)
-                && says(Tone::of(text))
+                && tone(text).has(classes)
             {
                 let basis = Basis::Text { field, text };
                 return Assessment::new(health, &basis.reason(), &basis.message());
@@ -165,7 +162,7 @@ fn by_prose(status: TreeObject<'_>, has_empty_conditions: bool) -> Assessment {
         }
     }
     if has_empty_conditions {
-        return progressing("NoConditions", "the conditions are not written yet");
+        return Assessment::progressing("NoConditions", "the conditions are not written yet");
     }
     Assessment::plain(Health::Healthy)
 }

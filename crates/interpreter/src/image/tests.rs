@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::test_rows::typed;
 
 const DIGEST: &str = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
@@ -11,61 +12,29 @@ fn parsed(text: &str) -> (String, Option<String>, Option<String>) {
 
 #[test]
 fn references_are_normalized_as_docker_does() {
-    for (text, repository, tag, digest) in [
-        ("nginx", "docker.io/library/nginx", None, None),
-        ("nginx:1.27", "docker.io/library/nginx", Some("1.27"), None),
-        ("library/nginx", "docker.io/library/nginx", None, None),
-        ("docker.io/nginx", "docker.io/library/nginx", None, None),
-        (
-            "docker.io/library/nginx:1",
-            "docker.io/library/nginx",
-            Some("1"),
-            None,
-        ),
-        (
-            "index.docker.io/nginx",
-            "docker.io/library/nginx",
-            None,
-            None,
-        ),
-        ("team/app", "docker.io/team/app", None, None),
-        (
-            "registry/app:5000",
-            "docker.io/registry/app",
-            Some("5000"),
-            None,
-        ),
-        ("registry:5000/app", "registry:5000/app", None, None),
-        (
-            "registry:5000/app:v1",
-            "registry:5000/app",
-            Some("v1"),
-            None,
-        ),
-        ("localhost/app", "localhost/app", None, None),
-        ("localhost:5000/a/b/c", "localhost:5000/a/b/c", None, None),
-        ("[::1]:5000/app:v1", "[::1]:5000/app", Some("v1"), None),
-        ("Registry/app", "Registry/app", None, None),
-        ("ghcr.io/team/app_x", "ghcr.io/team/app_x", None, None),
-        (
-            "registry.example",
-            "docker.io/library/registry.example",
-            None,
-            None,
-        ),
-        (
-            "nginx@sha256:ab",
-            "docker.io/library/nginx",
-            None,
-            Some("sha256:ab"),
-        ),
-        (
-            "registry.example:5000/team/app:v1@sha256:ab",
-            "registry.example:5000/team/app",
-            Some("v1"),
-            Some("sha256:ab"),
-        ),
-    ] {
+    let cases = r"
+        nginx | docker.io/library/nginx | - | -
+        nginx:1.27 | docker.io/library/nginx | 1.27 | -
+        library/nginx | docker.io/library/nginx | - | -
+        docker.io/nginx | docker.io/library/nginx | - | -
+        docker.io/library/nginx:1 | docker.io/library/nginx | 1 | -
+        index.docker.io/nginx | docker.io/library/nginx | - | -
+        team/app | docker.io/team/app | - | -
+        registry/app:5000 | docker.io/registry/app | 5000 | -
+        registry:5000/app | registry:5000/app | - | -
+        registry:5000/app:v1 | registry:5000/app | v1 | -
+        localhost/app | localhost/app | - | -
+        localhost:5000/a/b/c | localhost:5000/a/b/c | - | -
+        [::1]:5000/app:v1 | [::1]:5000/app | v1 | -
+        Registry/app | Registry/app | - | -
+        ghcr.io/team/app_x | ghcr.io/team/app_x | - | -
+        registry.example | docker.io/library/registry.example | - | -
+        nginx@sha256:ab | docker.io/library/nginx | - | sha256:ab
+        registry.example:5000/team/app:v1@sha256:ab | registry.example:5000/team/app | v1
+            | sha256:ab
+    ";
+    for (text, repository, tag, digest) in typed::<(&str, &str, Option<&str>, Option<&str>)>(cases)
+    {
         assert_eq!(
             parsed(text),
             (

@@ -2,6 +2,7 @@ use fleetdex_core::model::Resource;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::test_rows::rows;
 use crate::{
     Operation,
     customization::Customization,
@@ -380,48 +381,20 @@ fn every_operation_has_an_answer_for_a_customization_of_it() {
         Operation::InterpretDependency => Request::Dependency { object: &object },
         Operation::Prune => Request::Prune { object: &object },
     };
-    for (member, operation, script) in [
-        (
-            "retention",
-            Operation::Retain,
-            "function Retain(a, b) return a end",
-        ),
-        (
-            "replicaResource",
-            Operation::InterpretReplica,
-            "function GetReplicas(a) return a.spec.replicas end",
-        ),
-        (
-            "componentResource",
-            Operation::InterpretComponent,
-            "function GetComponents(a) return {{name = 'x', replicas = 1}} end",
-        ),
-        (
-            "replicaRevision",
-            Operation::ReviseReplica,
-            "function ReviseReplica(a, n) a.spec.replicas = n return a end",
-        ),
-        (
-            "statusReflection",
-            Operation::InterpretStatus,
-            "function ReflectStatus(a) return a.status end",
-        ),
-        (
-            "statusAggregation",
-            Operation::AggregateStatus,
-            "function AggregateStatus(a, items) return a end",
-        ),
-        (
-            "healthInterpretation",
-            Operation::InterpretHealth,
-            "function InterpretHealth(a) return true end",
-        ),
-        (
-            "dependencyInterpretation",
-            Operation::InterpretDependency,
-            "function GetDependencies(a) return {} end",
-        ),
-    ] {
+    let cases = r"
+        retention | Retain | function Retain(a, b) return a end
+        replicaResource | InterpretReplica | function GetReplicas(a) return a.spec.replicas end
+        componentResource | InterpretComponent
+            | function GetComponents(a) return {{name = 'x', replicas = 1}} end
+        replicaRevision | ReviseReplica
+            | function ReviseReplica(a, n) a.spec.replicas = n return a end
+        statusReflection | InterpretStatus | function ReflectStatus(a) return a.status end
+        statusAggregation | AggregateStatus | function AggregateStatus(a, items) return a end
+        healthInterpretation | InterpretHealth | function InterpretHealth(a) return true end
+        dependencyInterpretation | InterpretDependency | function GetDependencies(a) return {} end
+    ";
+    for [member, operation, script] in rows(cases) {
+        let operation = Operation::from_name(operation).unwrap();
         let set = CustomizationSet::new(&[customization("c", member, script)]);
         let levels = Levels::built_in().with_customizations(&set);
         let (by, result) = shown(levels.answer(&request(operation), &resource));

@@ -61,7 +61,7 @@ fn workload(kind: NativeKind, object: &Value, items: &[AggregatedStatusItem]) ->
     let mut is_new = OBSERVED_GENERATION.read(old) != observed;
     OBSERVED_GENERATION.write(&mut status, observed);
     for counter in counters::of(kind) {
-        let sum = sum(*counter, items);
+        let sum = sum(counter, items);
         is_new |= counter.read(old) != sum;
         counter.write(&mut status, sum);
     }

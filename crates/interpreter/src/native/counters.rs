@@ -16,13 +16,6 @@ pub struct StatusCounter {
 }
 
 impl StatusCounter {
-    const fn written(name: &'static str) -> Self {
-        Self {
-            name,
-            zero_is_written: true,
-        }
-    }
-
     const fn omitted(name: &'static str) -> Self {
         Self {
             name,
@@ -53,60 +46,30 @@ pub const GENERATION: StatusCounter = StatusCounter::omitted("generation");
 pub const RESOURCE_TEMPLATE_GENERATION: StatusCounter =
     StatusCounter::omitted("resourceTemplateGeneration");
 
-const DEPLOYMENT: &[StatusCounter] = &[
-    StatusCounter::omitted("replicas"),
-    StatusCounter::omitted("updatedReplicas"),
-    StatusCounter::omitted("readyReplicas"),
-    StatusCounter::omitted("availableReplicas"),
-    StatusCounter::omitted("unavailableReplicas"),
-];
-const REPLICA_SET: &[StatusCounter] = &[
-    StatusCounter::written("replicas"),
-    StatusCounter::omitted("readyReplicas"),
-    StatusCounter::omitted("availableReplicas"),
-];
-const STATEFUL_SET: &[StatusCounter] = &[
-    StatusCounter::written("replicas"),
-    StatusCounter::omitted("readyReplicas"),
-    StatusCounter::omitted("currentReplicas"),
-    StatusCounter::omitted("updatedReplicas"),
-    StatusCounter::written("availableReplicas"),
-];
-const DAEMON_SET: &[StatusCounter] = &[
-    StatusCounter::written("currentNumberScheduled"),
-    StatusCounter::written("numberMisscheduled"),
-    StatusCounter::written("desiredNumberScheduled"),
-    StatusCounter::written("numberReady"),
-    StatusCounter::omitted("updatedNumberScheduled"),
-    StatusCounter::omitted("numberAvailable"),
-    StatusCounter::omitted("numberUnavailable"),
-];
-const JOB: &[StatusCounter] = &[
-    StatusCounter::omitted("active"),
-    StatusCounter::omitted("succeeded"),
-    StatusCounter::omitted("failed"),
-];
-const POD_DISRUPTION_BUDGET: &[StatusCounter] = &[
-    StatusCounter::written("disruptionsAllowed"),
-    StatusCounter::written("currentHealthy"),
-    StatusCounter::written("desiredHealthy"),
-    StatusCounter::written("expectedPods"),
-];
-const HORIZONTAL_POD_AUTOSCALER: &[StatusCounter] = &[
-    StatusCounter::omitted("currentReplicas"),
-    StatusCounter::written("desiredReplicas"),
-];
-
 /// The counters of a kind that are reported and summed up.
-pub fn of(kind: NativeKind) -> &'static [StatusCounter] {
-    match kind {
-        NativeKind::Deployment => DEPLOYMENT,
-        NativeKind::ReplicaSet => REPLICA_SET,
-        NativeKind::StatefulSet => STATEFUL_SET,
-        NativeKind::DaemonSet => DAEMON_SET,
-        NativeKind::Job => JOB,
-        NativeKind::PodDisruptionBudget => POD_DISRUPTION_BUDGET,
-        NativeKind::HorizontalPodAutoscaler => HORIZONTAL_POD_AUTOSCALER,
-        _ => &[],
-    }
+pub fn of(kind: NativeKind) -> impl Iterator<Item = StatusCounter> {
+    // A zero of those with an exclamation mark is written.
+    let names = match kind {
+        NativeKind::Deployment => {
+            "replicas updatedReplicas readyReplicas availableReplicas unavailableReplicas"
+        }
+        NativeKind::ReplicaSet => "replicas! readyReplicas availableReplicas",
+        NativeKind::StatefulSet => {
+            "replicas! readyReplicas currentReplicas updatedReplicas availableReplicas!"
+        }
+        NativeKind::DaemonSet => {
+            "currentNumberScheduled! numberMisscheduled! desiredNumberScheduled! numberReady! \
+             updatedNumberScheduled numberAvailable numberUnavailable"
+        }
+        NativeKind::Job => "active succeeded failed",
+        NativeKind::PodDisruptionBudget => {
+            "disruptionsAllowed! currentHealthy! desiredHealthy! expectedPods!"
+        }
+        NativeKind::HorizontalPodAutoscaler => "currentReplicas desiredReplicas!",
+        _ => "",
+    };
+    names.split_ascii_whitespace().map(|name| StatusCounter {
+        name: name.trim_end_matches('!'),
+        zero_is_written: name.ends_with('!'),
+    })
 }

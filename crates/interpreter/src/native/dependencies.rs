@@ -30,7 +30,7 @@ pub const SECRETS_OF_VOLUMES: &[&[&str]] = &[
 ];
 
 /// The objects that an object needs, each once; `None` if its kind has no rule.
-pub fn of_object(
+pub(crate) fn of_object(
     kind: NativeKind,
     object: Tree<'_>,
 ) -> Result<Option<Vec<DependentObject>>, InterpretError> {
@@ -54,7 +54,7 @@ pub fn of_object(
 pub fn of_pod_spec(spec: Tree<'_>, namespace: &str) -> Vec<DependentObject> {
     let mut names = Names::default();
     for secret in list(spec, &["imagePullSecrets"]) {
-        add_name(&mut names.secrets, text(secret, &["name"]));
+        names.add(SECRET, secret, &["name"]);
     }
     for container in CONTAINERS.iter().flat_map(|field| list(spec, &[*field])) {
         names.add_container(container);
@@ -63,63 +63,59 @@ pub fn of_pod_spec(spec: Tree<'_>, namespace: &str) -> Vec<DependentObject> {
         names.add_volume(volume);
     }
     // Every namespace has an account of the name `default`.
-    let account = Some(text(spec, &["serviceAccountName"]))
-        .filter(|name| !name.is_empty() && *name != "default");
-    let kinds = [
-        ("ConfigMap", names.config_maps),
-        ("Secret", names.secrets),
-        ("ServiceAccount", account.into_iter().collect()),
-        ("PersistentVolumeClaim", names.claims),
-    ];
-    kinds
-        .iter()
-        .flat_map(|(kind, names)| names.iter().map(move |name| (*kind, *name)))
-        .map(|(kind, name)| by_name("v1", kind, namespace, name))
+    if text(spec, &["serviceAccountName"]) != "default" {
+        names.add(SERVICE_ACCOUNT, spec, &["serviceAccountName"]);
+    }
+    let needed = names.0.into_iter();
+    needed
+        .map(|((_, kind), name)| by_name("v1", kind, namespace, name))
         .collect()
 }
 
-fn add_name<'t>(names: &mut BTreeSet<&'t str>, name: &'t str) {
-    if !name.is_empty() {
-        names.insert(name);
-    }
-}
+/// A kind that pods need, after its place in the order of the dependencies.
+type NeededKind = (u8, &'static str);
+
+const CONFIG_MAP: NeededKind = (0, "ConfigMap");
+const SECRET: NeededKind = (1, "Secret");
+const SERVICE_ACCOUNT: NeededKind = (2, "ServiceAccount");
+const CLAIM: NeededKind = (3, "PersistentVolumeClaim");
 
 /// What the pods of a template refer to.
 #[derive(Default)]
-struct Names<'t> {
-    config_maps: BTreeSet<&'t str>,
-    secrets: BTreeSet<&'t str>,
-    claims: BTreeSet<&'t str>,
-}
+struct Names<'t>(BTreeSet<(NeededKind, &'t str)>);
 
 impl<'t> Names<'t> {
+    /// Adds the name at a path, if there is one.
+    fn add(&mut self, kind: NeededKind, value: Tree<'t>, path: &[&str]) {
+        let name = text(value, path);
+        if !name.is_empty() {
+            self.0.insert((kind, name));
+        }
+    }
+
     fn add_container(&mut self, container: Tree<'t>) {
         for source in list(container, &["envFrom"]) {
-            add_name(
-                &mut self.config_maps,
-                text(source, &["configMapRef", "name"]),
-            );
-            add_name(&mut self.secrets, text(source, &["secretRef", "name"]));
+            self.add(CONFIG_MAP, source, &["configMapRef", "name"]);
+            self.add(SECRET, source, &["secretRef", "name"]);
         }
         for variable in list(container, &["env"]) {
             let source = at(variable, &["valueFrom"]);
-            add_name(
-                &mut self.config_maps,
-                text(source, &["configMapKeyRef", "name"]),
-            );
-            add_name(&mut self.secrets, text(source, &["secretKeyRef", "name"]));
+            self.add(CONFIG_MAP, source, &["configMapKeyRef", "name"]);
+            self.add(SECRET, source, &["secretKeyRef", "name"]);
         }
     }
 
     fn add_volume(&mut self, volume: Tree<'t>) {
         for (key, source) in volume.as_object().into_iter().flat_map(TreeMembers::iter) {
             match key {
-                "configMap" => add_name(&mut self.config_maps, text(source, &["name"])),
-                "persistentVolumeClaim" => add_name(&mut self.claims, text(source, &["claimName"])),
+                "configMap" => self.add(CONFIG_MAP, source, &["name"]),
+                "persistentVolumeClaim" => {
+                    self.add(CLAIM, source, &["claimName"]);
+                }
                 "projected" => self.add_projected(source),
                 _ => {
                     for path in SECRETS_OF_VOLUMES.iter().filter(|path| path[0] == key) {
-                        add_name(&mut self.secrets, text(source, &path[1..]));
+                        self.add(SECRET, source, &path[1..]);
                     }
                 }
             }
@@ -128,14 +124,14 @@ impl<'t> Names<'t> {
 
     fn add_projected(&mut self, volume: Tree<'t>) {
         for source in list(volume, &["sources"]) {
-            add_name(&mut self.config_maps, text(source, &["configMap", "name"]));
-            add_name(&mut self.secrets, text(source, &["secret", "name"]));
+            self.add(CONFIG_MAP, source, &["configMap", "name"]);
+            self.add(SECRET, source, &["secret", "name"]);
         }
     }
 }
 
 /// A `StatefulSet` makes the claims of its templates itself.
-fn remove_claims_of_templates(needed: &mut Vec<DependentObject>, set: Tree<'_>) {
+pub fn remove_claims_of_templates(needed: &mut Vec<DependentObject>, set: Tree<'_>) {
     let made: HashSet<&str> = list(set, &["spec", "volumeClaimTemplates"])
         .iter()
         .map(|claim| text(claim, &["metadata", "name"]))

@@ -4,38 +4,22 @@ use crate::value::{JsonView, at, text};
 
 /// A kind with built-in rules, in the one version that the rules are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NativeKind {
-    /// `v1` Pod.
+pub(crate) enum NativeKind {
     Pod,
-    /// `v1` Service.
     Service,
-    /// `v1` `ServiceAccount`.
     ServiceAccount,
-    /// `v1` Secret.
     Secret,
-    /// `v1` `PersistentVolume`.
     PersistentVolume,
-    /// `v1` `PersistentVolumeClaim`.
     PersistentVolumeClaim,
-    /// `apps/v1` Deployment.
     Deployment,
-    /// `apps/v1` `ReplicaSet`.
     ReplicaSet,
-    /// `apps/v1` `StatefulSet`.
     StatefulSet,
-    /// `apps/v1` `DaemonSet`.
     DaemonSet,
-    /// `batch/v1` Job.
     Job,
-    /// `batch/v1` `CronJob`.
     CronJob,
-    /// `networking.k8s.io/v1` Ingress.
     Ingress,
-    /// `policy/v1` `PodDisruptionBudget`.
     PodDisruptionBudget,
-    /// `autoscaling/v2` `HorizontalPodAutoscaler`.
     HorizontalPodAutoscaler,
-    /// `multicluster.x-k8s.io/v1alpha1` `ServiceImport`.
     ServiceImport,
 }
 

@@ -77,16 +77,16 @@ impl Amount {
             return Err(format!("{shown:?} is no quantity"));
         }
         let parts = Parts::of(text);
-        let suffix = Suffix::of(parts.suffix)
+        let (notation, power) = suffix(parts.suffix)
             .ok_or_else(|| format!("{shown:?} is no quantity: its suffix is unknown"))?;
-        let nanos = match suffix.notation {
-            Notation::Binary => parts.binary_nanos(suffix.power),
-            Notation::Decimal | Notation::Exponent => parts.decimal_nanos(suffix.power),
+        let nanos = match notation {
+            Notation::Binary => parts.binary_nanos(power),
+            Notation::Decimal | Notation::Exponent => parts.decimal_nanos(power),
         }
         .ok_or_else(|| format!("quantity {shown:?} is out of range"))?;
         // As in Kubernetes, a fraction of one has no power of 1024.
         let is_fraction = nanos > 0 && nanos < NANOS;
-        let notation = match suffix.notation {
+        let notation = match notation {
             Notation::Binary if is_fraction => Notation::Decimal,
             notation => notation,
         };
@@ -164,32 +164,17 @@ fn rounded_up(number: i128, divisor: i128) -> i64 {
     i64::try_from(quotient).unwrap_or(limit)
 }
 
-/// A suffix: how a quantity is written, and the power of 10, or of 2, that its number is multiplied
-/// with.
-struct Suffix {
-    notation: Notation,
-    power: i32,
-}
-
-impl Suffix {
-    fn of(text: &str) -> Option<Self> {
-        if let Some((_, power)) = DECIMAL_SUFFIXES.iter().find(|(suffix, _)| *suffix == text) {
-            return Some(Self {
-                notation: Notation::Decimal,
-                power: *power,
-            });
-        }
-        if let Some(position) = BINARY_SUFFIXES.iter().position(|suffix| *suffix == text) {
-            return Some(Self {
-                notation: Notation::Binary,
-                power: 10 * i32::try_from(position).ok()?,
-            });
-        }
-        Some(Self {
-            notation: Notation::Exponent,
-            power: text.strip_prefix(['e', 'E'])?.parse().ok()?,
-        })
+/// What a suffix says: how a quantity is written, and the power of 10, or of 2, that its number is
+/// multiplied with.
+fn suffix(text: &str) -> Option<(Notation, i32)> {
+    if let Some((_, power)) = DECIMAL_SUFFIXES.iter().find(|(suffix, _)| *suffix == text) {
+        return Some((Notation::Decimal, *power));
     }
+    if let Some(position) = BINARY_SUFFIXES.iter().position(|suffix| *suffix == text) {
+        return Some((Notation::Binary, 10 * i32::try_from(position).ok()?));
+    }
+    let power = text.strip_prefix(['e', 'E'])?.parse().ok()?;
+    Some((Notation::Exponent, power))
 }
 
 /// The parts of a quantity's text.

@@ -53,7 +53,7 @@ fn workload(kind: NativeKind, object: &Value, status: &Value) -> Result<Value, I
     GENERATION.write(&mut reported, generation);
     RESOURCE_TEMPLATE_GENERATION.write(&mut reported, template_generation(object)?);
     OBSERVED_GENERATION.write(&mut reported, OBSERVED_GENERATION.read(status));
-    let zeros = reported.is_empty() && counters::of(kind).iter().all(|c| c.read(status) == 0);
+    let zeros = reported.is_empty() && counters::of(kind).all(|counter| counter.read(status) == 0);
     if zeros && matches!(kind, NativeKind::Deployment | NativeKind::ReplicaSet) {
         return Ok(Value::Null);
     }

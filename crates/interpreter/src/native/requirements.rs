@@ -2,7 +2,7 @@
 //!
 //! Source: `GenerateReplicaRequirements` and `Resource` of Karmada.
 
-use std::collections::{BTreeMap, btree_map::Entry};
+use std::collections::BTreeMap;
 
 use fleetdex_core::{
     model::{JsonTree, TreeMembers},
@@ -129,14 +129,10 @@ impl<'t> Requests<'t> {
             _ => return,
         };
         match parsed {
-            Ok(amount) => match self.totals.entry(name) {
-                Entry::Vacant(vacant) => {
-                    vacant.insert(combine(0, measure.number(amount)));
-                }
-                Entry::Occupied(mut total) => {
-                    *total.get_mut() = combine(*total.get(), measure.number(amount));
-                }
-            },
+            Ok(amount) => {
+                let total = self.totals.entry(name).or_default();
+                *total = combine(*total, measure.number(amount));
+            }
             Err(fault) => {
                 let shown = &name[..name.floor_char_boundary(MAX_SHOWN_NAME)];
                 self.fault

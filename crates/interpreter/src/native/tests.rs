@@ -6,6 +6,7 @@ use crate::{
     InterpretError, Operation, Request, Response,
     native::interpret,
     request::{AggregatedStatusItem, DependentObject},
+    test_rows::typed,
 };
 
 mod aggregate;
@@ -117,64 +118,38 @@ fn operations_with_a_rule(api_version: &str, kind: &str) -> Vec<Operation> {
 
 #[test]
 fn each_kind_has_the_operations_of_its_version_only() {
-    use Operation::{
-        AggregateStatus as Aggregate, InterpretDependency as Dependency,
-        InterpretReplica as Replica, Retain, ReviseReplica as Revise,
-    };
-    for (api_version, kind, operations) in [
-        (
-            "apps/v1",
-            "Deployment",
-            vec![Replica, Revise, Retain, Aggregate, Dependency],
-        ),
-        (
-            "apps/v1",
-            "ReplicaSet",
-            vec![Replica, Revise, Aggregate, Dependency],
-        ),
-        (
-            "apps/v1",
-            "StatefulSet",
-            vec![Replica, Revise, Aggregate, Dependency],
-        ),
-        ("apps/v1", "DaemonSet", vec![Aggregate, Dependency]),
-        (
-            "batch/v1",
-            "Job",
-            vec![Replica, Revise, Retain, Aggregate, Dependency],
-        ),
-        ("batch/v1", "CronJob", vec![Aggregate, Dependency]),
-        ("v1", "Pod", vec![Replica, Retain, Aggregate, Dependency]),
-        ("v1", "Service", vec![Retain, Aggregate]),
-        ("v1", "ServiceAccount", vec![Retain]),
-        ("v1", "Secret", vec![Retain]),
-        ("v1", "PersistentVolume", vec![Retain, Aggregate]),
-        ("v1", "PersistentVolumeClaim", vec![Retain, Aggregate]),
-        (
-            "networking.k8s.io/v1",
-            "Ingress",
-            vec![Aggregate, Dependency],
-        ),
-        ("policy/v1", "PodDisruptionBudget", vec![Aggregate]),
-        ("autoscaling/v2", "HorizontalPodAutoscaler", vec![Aggregate]),
-        (
-            "multicluster.x-k8s.io/v1alpha1",
-            "ServiceImport",
-            vec![Dependency],
-        ),
-        ("apps/v1beta1", "Deployment", vec![]),
-        ("example.io/v1", "Deployment", vec![]),
-        ("autoscaling/v1", "HorizontalPodAutoscaler", vec![]),
-        ("batch/v1beta1", "CronJob", vec![]),
-        ("extensions/v1beta1", "Ingress", vec![]),
-        ("v1", "ConfigMap", vec![]),
-        ("", "", vec![]),
-    ] {
-        assert_eq!(
-            operations_with_a_rule(api_version, kind),
-            operations,
-            "{kind}"
-        );
+    let cases = r"
+        apps/v1 | Deployment | InterpretReplica, ReviseReplica, Retain, AggregateStatus,
+            InterpretDependency
+        apps/v1 | ReplicaSet | InterpretReplica, ReviseReplica, AggregateStatus, InterpretDependency
+        apps/v1 | StatefulSet | InterpretReplica, ReviseReplica, AggregateStatus,
+            InterpretDependency
+        apps/v1 | DaemonSet | AggregateStatus, InterpretDependency
+        batch/v1 | Job | InterpretReplica, ReviseReplica, Retain, AggregateStatus,
+            InterpretDependency
+        batch/v1 | CronJob | AggregateStatus, InterpretDependency
+        v1 | Pod | InterpretReplica, Retain, AggregateStatus, InterpretDependency
+        v1 | Service | Retain, AggregateStatus
+        v1 | ServiceAccount | Retain
+        v1 | Secret | Retain
+        v1 | PersistentVolume | Retain, AggregateStatus
+        v1 | PersistentVolumeClaim | Retain, AggregateStatus
+        networking.k8s.io/v1 | Ingress | AggregateStatus, InterpretDependency
+        policy/v1 | PodDisruptionBudget | AggregateStatus
+        autoscaling/v2 | HorizontalPodAutoscaler | AggregateStatus
+        multicluster.x-k8s.io/v1alpha1 | ServiceImport | InterpretDependency
+        apps/v1beta1 | Deployment |
+        example.io/v1 | Deployment |
+        autoscaling/v1 | HorizontalPodAutoscaler |
+        batch/v1beta1 | CronJob |
+        extensions/v1beta1 | Ingress |
+        v1 | ConfigMap |
+        | |
+    ";
+    for (api_version, kind, operations) in typed::<(&str, &str, Vec<&str>)>(cases) {
+        let found = operations_with_a_rule(api_version, kind);
+        let found: Vec<&str> = found.into_iter().map(Operation::name).collect();
+        assert_eq!(found, operations, "{kind}");
     }
 }
 

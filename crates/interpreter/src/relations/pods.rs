@@ -1,7 +1,5 @@
 //! What the pods of an object refer to.
 
-use std::collections::HashSet;
-
 use fleetdex_core::model::JsonTree;
 
 use super::{
@@ -11,7 +9,6 @@ use super::{
 };
 use crate::{
     native::dependencies,
-    request::DependentObject,
     value::{Tree, at, list, text},
 };
 
@@ -53,9 +50,12 @@ pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
 
 /// Adds what the pods of an object need and use.
 pub(super) fn add(referrer: &Referrer<'_>, pods: &[Tree<'_>], found: &mut Found<'_>) {
-    let made_claims = claim_templates(referrer);
     for spec in pods {
-        for needed in needs(referrer, spec, &made_claims) {
+        let mut needs = dependencies::of_pod_spec(spec, referrer.namespace);
+        if referrer.kind == "StatefulSet" {
+            dependencies::remove_claims_of_templates(&mut needs, referrer.object);
+        }
+        for needed in needs {
             let relation = relation(&needed.kind);
             found.add(ObjectReference::of_dependency(needed, relation));
         }
@@ -68,30 +68,6 @@ pub(super) fn add(referrer: &Referrer<'_>, pods: &[Tree<'_>], found: &mut Found<
     if referrer.api_version == "v1" && referrer.kind == "Pod" {
         add_ephemeral_claims(referrer, found);
     }
-}
-
-/// What pods of a spec need, but for the claims that a stateful set makes from its templates.
-fn needs(
-    referrer: &Referrer<'_>,
-    spec: Tree<'_>,
-    made_claims: &HashSet<&str>,
-) -> Vec<DependentObject> {
-    let mut needed = dependencies::of_pod_spec(spec, referrer.namespace);
-    needed.retain(|object| {
-        object.kind != "PersistentVolumeClaim" || !made_claims.contains(object.name.as_str())
-    });
-    needed
-}
-
-/// The names of the templates from which a stateful set makes claims.
-fn claim_templates<'v>(referrer: &Referrer<'v>) -> HashSet<&'v str> {
-    if referrer.kind != "StatefulSet" {
-        return HashSet::new();
-    }
-    list(referrer.object, &["spec", "volumeClaimTemplates"])
-        .iter()
-        .map(|template| text(template, &["metadata", "name"]))
-        .collect()
 }
 
 fn relation(kind: &str) -> &'static str {

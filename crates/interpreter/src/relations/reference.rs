@@ -67,7 +67,6 @@ impl ObjectReference {
     }
 }
 
-/// The object that refers to others.
 pub(super) struct Referrer<'v> {
     pub(super) object: Tree<'v>,
     pub(super) api_version: &'v str,

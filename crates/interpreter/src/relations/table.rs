@@ -13,21 +13,20 @@ use super::{
 };
 use crate::{
     pod_template::is_custom,
-    value::{at, group, text},
+    value::{group, text},
 };
 use edge::{Edge, EdgePlace};
 
 mod custom;
 mod edge;
-mod gateway_api;
 mod kubernetes;
 
 /// Adds what the edges of the object's kind lead to.
 pub(super) fn add(referrer: &Referrer<'_>, found: &mut Found<'_>) {
     let group = group(referrer.object);
     if is_custom(referrer.object) {
-        let rules = gateway_api::RULES.iter().chain(custom::RULES);
-        rules
+        custom::RULES
+            .iter()
             .filter(|rule| rule.covers(group, referrer.kind))
             .flat_map(|rule| rule.edges)
             .for_each(|edge| follow(referrer, edge, found));
@@ -44,9 +43,11 @@ fn edges_of_kind(group: &str, kind: &str) -> &'static [&'static Edge] {
     static EDGES: LazyLock<AHashMap<&str, EdgesByKind>> = LazyLock::new(|| {
         let mut by_group: AHashMap<&str, EdgesByKind> = AHashMap::new();
         for rule in kubernetes::RULES {
-            let by_kind = by_group.entry(rule.group).or_default();
-            for kind in rule.kinds {
-                by_kind.entry(kind).or_default().extend(rule.edges);
+            for group in rule.groups {
+                let by_kind = by_group.entry(group).or_default();
+                for kind in rule.kinds {
+                    by_kind.entry(kind).or_default().extend(rule.edges);
+                }
             }
         }
         by_group
@@ -89,11 +90,11 @@ fn follow(referrer: &Referrer<'_>, edge: &Edge, found: &mut Found<'_>) {
         }
         EdgePlace::Name => found.add(named(referrer, referrer.name, &edge.target)),
         EdgePlace::Label(key) => {
-            let name = text(at(object, &["metadata", "labels"]), &[key]);
+            let name = text(object, &["metadata", "labels", key]);
             found.add(named(referrer, name, &edge.target));
         }
         EdgePlace::Annotation(key) => {
-            let name = text(at(object, &["metadata", "annotations"]), &[key]);
+            let name = text(object, &["metadata", "annotations", key]);
             found.add(named(referrer, name, &edge.target));
         }
     }

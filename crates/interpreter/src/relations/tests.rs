@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::test_rows::rows;
 
 mod custom;
 mod kubernetes;
@@ -21,9 +22,10 @@ pub(super) fn found(yaml: &str) -> Vec<String> {
         .collect()
 }
 
-pub(super) fn check(cases: &[(&str, &[&str])]) {
-    for (yaml, expected) in cases {
-        assert_eq!(found(yaml), *expected, "{yaml}");
+/// A case is an object, and its references.
+pub(super) fn check(cases: &str) {
+    for [yaml, expected] in rows(cases) {
+        assert_eq!(found(yaml).join(", "), expected, "{yaml}");
     }
 }
 
@@ -79,18 +81,22 @@ fn texts_that_no_object_has_as_its_name_are_no_references() {
 
 #[test]
 fn an_object_that_is_referred_to_twice_is_there_once_with_its_first_relation() {
-    check(&[(
-        "{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {namespace: web, name: c}, spec: {secretName: tls, additional: {secretName: tls}}}",
-        &["produces v1/Secret/web/tls"],
-    )]);
+    let cases = r"
+        {apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {namespace: web,
+            name: c}, spec: {secretName: tls, additional: {secretName: tls}}}
+            | produces v1/Secret/web/tls
+    ";
+    check(cases);
 }
 
 #[test]
 fn an_object_does_not_refer_to_itself() {
-    check(&[(
-        "{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {namespace: a, name: b}, spec: {dependsOn: [{name: b}, {name: c}]}}",
-        &["dependsOn kustomize.toolkit.fluxcd.io/v1/Kustomization/a/c"],
-    )]);
+    let cases = r"
+        {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {namespace: a,
+            name: b}, spec: {dependsOn: [{name: b}, {name: c}]}}
+            | dependsOn kustomize.toolkit.fluxcd.io/v1/Kustomization/a/c
+    ";
+    check(cases);
 }
 
 #[test]

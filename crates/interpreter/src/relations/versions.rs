@@ -18,21 +18,12 @@ const VERSIONS: &[(&str, &str)] = &[
 
 /// Groups whose version is `v1` even if the object that refers to them is of a related group and
 /// another version.
-const STABLE: &[&str] = &[
-    "apps",
-    "autoscaling",
-    "batch",
-    "cert-manager.io",
-    "gateway.networking.k8s.io",
-    "kustomize.toolkit.fluxcd.io",
-    "networking.k8s.io",
-    "policy",
-    "rbac.authorization.k8s.io",
-    "resource.k8s.io",
-    "snapshot.storage.k8s.io",
-    "source.toolkit.fluxcd.io",
-    "storage.k8s.io",
-];
+static STABLE: LazyLock<AHashSet<&str>> = LazyLock::new(|| {
+    let groups = "apps autoscaling batch cert-manager.io gateway.networking.k8s.io \
+         kustomize.toolkit.fluxcd.io networking.k8s.io policy rbac.authorization.k8s.io \
+         resource.k8s.io snapshot.storage.k8s.io source.toolkit.fluxcd.io storage.k8s.io";
+    groups.split_ascii_whitespace().collect()
+});
 
 /// The group of a kind that a reference names without one.
 const GROUPS: &[(&str, &str)] = &[
@@ -78,20 +69,11 @@ const CLUSTER_SCOPED: &[(&str, &str)] = &[
 
 /// The namespaced kinds of the core group, which gets no new ones. Without a namespace, a reference
 /// to them is of no use.
-const NAMESPACED: &[&str] = &[
-    "ConfigMap",
-    "Endpoints",
-    "Event",
-    "LimitRange",
-    "PersistentVolumeClaim",
-    "Pod",
-    "PodTemplate",
-    "ReplicationController",
-    "ResourceQuota",
-    "Secret",
-    "Service",
-    "ServiceAccount",
-];
+static NAMESPACED: LazyLock<AHashSet<&str>> = LazyLock::new(|| {
+    let kinds = "ConfigMap Endpoints Event LimitRange PersistentVolumeClaim Pod PodTemplate \
+         ReplicationController ResourceQuota Secret Service ServiceAccount";
+    kinds.split_ascii_whitespace().collect()
+});
 
 /// What subjects of role bindings may be without being objects.
 const NO_OBJECTS: &[(&str, &str)] = &[
@@ -108,7 +90,7 @@ pub(super) fn api_version(group: &str, referrer: &str) -> String {
         .iter()
         .find(|known| known.0 == group)
         .map_or("v1", |known| known.1);
-    let is_known = version != "v1" || STABLE.contains(&group);
+    let is_known = version != "v1" || STABLE.contains(group);
     match group {
         "" => "v1".to_owned(),
         _ if !is_known && are_related(group, own_group) => [group, "/", own_version].concat(),
@@ -135,7 +117,7 @@ pub(super) fn is_cluster_scoped(api_version: &str, kind: &str) -> bool {
 /// known.
 pub(super) fn has_objects(api_version: &str, kind: &str, namespace: &str) -> bool {
     let group = split_api_version(api_version).0;
-    let is_namespaced = group.is_empty() && NAMESPACED.contains(&kind);
+    let is_namespaced = group.is_empty() && NAMESPACED.contains(kind);
     match (is_cluster_scoped(api_version, kind), is_namespaced) {
         (true, _) => namespace.is_empty(),
         (_, true) => !namespace.is_empty(),

@@ -74,13 +74,11 @@ impl OverrunScores {
         }
     }
 
-    /// Whether a script is to be suspended.
     pub(super) fn is_exhausted(&self) -> bool {
         let scores = self.lock();
         scores.values().any(|score| score.points == MAX_SCORE)
     }
 
-    /// The scripts that are to be suspended.
     pub(super) fn exhausted(&self) -> BTreeMap<Operation, SuspendedScript> {
         let scores = self.lock();
         let exhausted = scores.iter().filter(|(_, score)| score.points == MAX_SCORE);

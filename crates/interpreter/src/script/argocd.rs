@@ -18,8 +18,6 @@ use crate::value;
 use keys::Pattern;
 
 const CONFIG_MAP: &str = "ConfigMap";
-/// The wildcard that matches every key.
-const EVERY_KIND: &str = "*";
 
 /// The health scripts of an Argo CD.
 #[derive(Clone, Debug, Default)]
@@ -43,25 +41,6 @@ impl ArgoHealth {
             Some(data) => Self::from_data(data),
             None => Ok(Self::default()),
         }
-    }
-
-    /// The scripts of a file: a `ConfigMap`, also as one of several YAML documents; a YAML map with
-    /// the keys of its data; or the text of one script, which then judges all kinds.
-    pub fn from_file(text: &str) -> Result<Self, ArgoHealthError> {
-        let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap_or_default();
-        let of_kind = documents
-            .iter()
-            .find(|document| value::text(*document, &["kind"]) == CONFIG_MAP);
-        if let Some(config_map) = of_kind {
-            return Self::from_config_map(config_map);
-        }
-        let mut maps = documents.iter().filter_map(Value::as_object);
-        if let Some(data) = maps.find(|map| map.keys().any(|key| keys::is_customization(key))) {
-            return Self::from_data(data);
-        }
-        let mut health = Self::default();
-        health.add(EVERY_KIND.to_owned(), text);
-        Ok(health)
     }
 
     /// The scripts of a `ConfigMap`'s data.

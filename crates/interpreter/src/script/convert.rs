@@ -47,8 +47,7 @@ impl TableWriter<'_> {
             Value::Number(number) => mlua::Value::Number(float(number)),
             Value::String(text) => {
                 self.spend(text.len())?;
-                let text = self.lua.create_string(text);
-                mlua::Value::String(text.map_err(|error| ScriptError::from_lua(&error))?)
+                mlua::Value::String(self.lua.create_string(text)?)
             }
             Value::Array(items) => mlua::Value::Table(self.list(items, depth)?),
             Value::Object(members) => mlua::Value::Table(self.map(members, depth)?),
@@ -81,9 +80,7 @@ impl TableWriter<'_> {
             return Err(ScriptError::ObjectTooLarge);
         }
         self.spend((items + members) * VALUE_BYTES)?;
-        self.lua
-            .create_table_with_capacity(items, members)
-            .map_err(|error| ScriptError::from_lua(&error))
+        Ok(self.lua.create_table_with_capacity(items, members)?)
     }
 
     /// Sets texts and numbers without making values of them first: that is most of what an object
@@ -95,16 +92,16 @@ impl TableWriter<'_> {
         value: &Value,
         depth: usize,
     ) -> Result<(), ScriptError> {
-        let set = match value {
+        match value {
             Value::String(text) => {
                 self.spend(text.len())?;
-                key.set(table, text.as_str())
+                key.set(table, text.as_str())?;
             }
-            Value::Bool(flag) => key.set(table, *flag),
-            Value::Number(number) => key.set(table, float(number)),
-            other => key.set(table, self.value(other, depth + 1)?),
-        };
-        set.map_err(|error| ScriptError::from_lua(&error))
+            Value::Bool(flag) => key.set(table, *flag)?,
+            Value::Number(number) => key.set(table, float(number))?,
+            other => key.set(table, self.value(other, depth + 1)?)?,
+        }
+        Ok(())
     }
 
     fn spend(&mut self, bytes: usize) -> Result<(), ScriptError> {
@@ -183,7 +180,7 @@ impl Reader {
         match (walk, failure) {
             (Ok(()), None) => assemble(items, members),
             (_, Some(error)) => Err(error),
-            (Err(error), None) => Err(ScriptError::from_lua(&error)),
+            (Err(error), None) => Err(error.into()),
         }
     }
 

@@ -65,21 +65,37 @@ impl ScriptError {
     pub(super) fn result(text: &str) -> Self {
         Self::Result(cut(text).to_owned())
     }
+}
 
-    /// An error of the engine that no limit caused.
-    pub(super) fn from_lua(error: &mlua::Error) -> Self {
+/// An error of the engine that no limit caused.
+impl From<&mlua::Error> for ScriptError {
+    fn from(error: &mlua::Error) -> Self {
         match error {
             mlua::Error::MemoryError(_) => Self::OutOfMemory,
-            mlua::Error::CallbackError { cause, .. } => Self::from_lua(cause),
+            mlua::Error::CallbackError { cause, .. } => Self::from(&**cause),
             mlua::Error::RuntimeError(text) => Self::raised(without_traceback(text)),
             other => Self::raised(without_traceback(&other.to_string())),
         }
     }
 }
 
+impl From<mlua::Error> for ScriptError {
+    fn from(error: mlua::Error) -> Self {
+        Self::from(&error)
+    }
+}
+
 impl From<ScriptError> for InterpretError {
     fn from(error: ScriptError) -> Self {
         Self(error.to_string())
+    }
+}
+
+/// The type of a value, as messages of Lua 5.1 name it.
+pub(super) fn type_name(value: &mlua::Value) -> &'static str {
+    match value {
+        mlua::Value::Integer(_) => "number",
+        other => other.type_name(),
     }
 }
 

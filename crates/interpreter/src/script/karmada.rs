@@ -17,18 +17,6 @@ use crate::{Operation, Request, Response, health};
 
 mod result;
 
-/// The function of each operation that can be scripted.
-const FUNCTIONS: [(Operation, &str); 8] = [
-    (Operation::Retain, "Retain"),
-    (Operation::InterpretReplica, "GetReplicas"),
-    (Operation::InterpretComponent, "GetComponents"),
-    (Operation::ReviseReplica, "ReviseReplica"),
-    (Operation::InterpretStatus, "ReflectStatus"),
-    (Operation::AggregateStatus, "AggregateStatus"),
-    (Operation::InterpretHealth, "InterpretHealth"),
-    (Operation::InterpretDependency, "GetDependencies"),
-];
-
 /// A script that answers one operation. A clone shares the bytecode.
 #[derive(Clone, Debug)]
 pub struct Script {
@@ -103,15 +91,15 @@ impl Script {
         request: &Request<'_>,
         results: &MultiValue,
     ) -> Result<Response, ScriptError> {
-        let first = results.front().unwrap_or(&mlua::Value::Nil);
-        let returned = result::Returned {
+        let returned_at = |position| result::Returned {
             function: self.function,
-            value: first,
+            value: results.get(position).unwrap_or(&mlua::Value::Nil),
         };
+        let returned = returned_at(0);
         Ok(match *request {
             Request::Replica { .. } => Response::Replica {
                 replicas: returned.replicas()?,
-                requirements: self.second(results).requirements()?,
+                requirements: returned_at(1).requirements()?,
             },
             Request::Component { .. } => Response::Components(returned.components()?),
             Request::Revise { object, .. } => Response::Revised(returned.object(&[object])?),
@@ -131,20 +119,21 @@ impl Script {
             Request::Prune { .. } => return Err(ScriptError::Operation(self.operation)),
         })
     }
-
-    fn second<'v>(&self, results: &'v MultiValue) -> result::Returned<'v> {
-        result::Returned {
-            function: self.function,
-            value: results.get(1).unwrap_or(&mlua::Value::Nil),
-        }
-    }
 }
 
+/// The function of an operation; `None` if it cannot be scripted.
 fn function_of(operation: Operation) -> Option<&'static str> {
-    FUNCTIONS
-        .iter()
-        .find(|(scripted, _)| *scripted == operation)
-        .map(|(_, function)| *function)
+    Some(match operation {
+        Operation::Retain => "Retain",
+        Operation::InterpretReplica => "GetReplicas",
+        Operation::InterpretComponent => "GetComponents",
+        Operation::ReviseReplica => "ReviseReplica",
+        Operation::InterpretStatus => "ReflectStatus",
+        Operation::AggregateStatus => "AggregateStatus",
+        Operation::InterpretHealth => "InterpretHealth",
+        Operation::InterpretDependency => "GetDependencies",
+        Operation::Prune => return None,
+    })
 }
 
 /// What `statusItems` is while no member reports anything. Karmada gives nil: published scripts

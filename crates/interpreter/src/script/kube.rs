@@ -5,7 +5,7 @@
 
 use mlua::{IntoLua, Lua, MultiValue, Table, Value};
 
-use super::{convert, empty};
+use super::{convert, empty, error::type_name};
 use crate::{
     native::{dependencies, quantity, requirements},
     value::at,
@@ -123,10 +123,7 @@ fn quantity_text(value: &Value, position: usize, function: &str) -> Outcome<Opti
 }
 
 fn type_error(value: &Value, position: usize, function: &str, expected: &str) -> String {
-    let actual = match value {
-        Value::Integer(_) => "number",
-        other => other.type_name(),
-    };
+    let actual = type_name(value);
     format!("bad argument #{position} to {function} ({expected} expected, got {actual})")
 }
 

@@ -63,21 +63,15 @@ impl MemberOrder {
         table: &Table,
         members: &Map<String, Value>,
     ) -> Result<(), ScriptError> {
-        let failure = |error: mlua::Error| ScriptError::from_lua(&error);
         if let Some(metatable) = self.metatables.get(&MemberNames(members)) {
-            return table
-                .set_metatable(Some(metatable.clone()))
-                .map_err(failure);
+            return Ok(table.set_metatable(Some(metatable.clone()))?);
         }
         if self.metatables.len() >= MAX_SEQUENCES + MAX_NEW_SEQUENCES {
             return Err(ScriptError::ObjectTooLarge);
         }
-        let metatable = lua.create_table().map_err(failure)?;
-        let number = self.metatables.len();
-        metatable.raw_set(&self.number, number).map_err(failure)?;
-        table
-            .set_metatable(Some(metatable.clone()))
-            .map_err(failure)?;
+        let metatable = lua.create_table()?;
+        metatable.raw_set(&self.number, self.metatables.len())?;
+        table.set_metatable(Some(metatable.clone()))?;
         let sequence = NameSequence(present_names(members).map(Into::into).collect());
         self.name_bytes += sequence.0.iter().map(|name| name.len()).sum::<usize>();
         self.metatables.insert(sequence, metatable);

@@ -98,8 +98,7 @@ impl Sandbox {
         };
         let state = match slot {
             Some(state) => state,
-            None => slot
-                .insert(ScriptState::new(dialect).map_err(|error| ScriptError::from_lua(&error))?),
+            None => slot.insert(ScriptState::new(dialect)?),
         };
         let result = state.run(program, body);
         self.last_run = Some(match &result {
@@ -165,16 +164,14 @@ impl ScriptState {
         program: &Program,
         body: impl FnOnce(&Run<'_>) -> Result<T, ScriptError>,
     ) -> Result<T, ScriptError> {
-        let prepared = self.prepare(program);
-        let (globals, main) = prepared.map_err(|error| ScriptError::from_lua(&error))?;
+        let (globals, main) = self.prepare(program)?;
         let result = body(&Run {
             state: self,
             globals,
             main,
         });
         match self.meter.reached.take() {
-            Some(ReachedBound::Steps) => Err(ScriptError::OutOfSteps),
-            Some(ReachedBound::Time) => Err(ScriptError::OutOfTime),
+            Some(bound) => Err(bound),
             None => result,
         }
     }
@@ -218,7 +215,6 @@ impl ScriptState {
     }
 }
 
-/// One run of a script.
 pub(super) struct Run<'s> {
     state: &'s ScriptState,
     globals: Table,
@@ -226,22 +222,17 @@ pub(super) struct Run<'s> {
 }
 
 impl Run<'_> {
-    /// Sets a global to an object.
     pub(super) fn set_global(&self, name: &str, value: &Value) -> Result<(), ScriptError> {
-        let value = self.value(value)?;
-        self.globals
-            .raw_set(name, value)
-            .map_err(|error| ScriptError::from_lua(&error))
+        Ok(self.globals.raw_set(name, self.value(value)?)?)
     }
 
-    /// A value as an argument.
     pub(super) fn value(&self, value: &Value) -> Result<mlua::Value, ScriptError> {
         convert::to_lua(&self.state.lua, value)
     }
 
     /// Runs the text of the script.
     pub(super) fn main(&self) -> Result<MultiValue, ScriptError> {
-        self.limited(&self.main, Vec::new())
+        self.call(&self.main, Vec::new())
     }
 
     /// The global function of a name, once the text has run.
@@ -252,89 +243,58 @@ impl Run<'_> {
         }
     }
 
-    /// Calls a function of the script.
+    /// Calls a function of the script. The limit is on the script's own memory: objects are
+    /// converted outside of it, which is also faster.
     pub(super) fn call(
         &self,
         function: &Function,
         arguments: Vec<mlua::Value>,
     ) -> Result<MultiValue, ScriptError> {
-        self.limited(function, arguments)
-    }
-
-    /// The limit is on the script's own memory: objects are converted outside of it, which is also
-    /// faster.
-    fn limited(
-        &self,
-        function: &Function,
-        arguments: Vec<mlua::Value>,
-    ) -> Result<MultiValue, ScriptError> {
         let lua = &self.state.lua;
-        let failure = |error: mlua::Error| ScriptError::from_lua(&error);
-        lua.set_memory_limit(lua.used_memory() + MEMORY_BYTES)
-            .map_err(failure)?;
+        lua.set_memory_limit(lua.used_memory() + MEMORY_BYTES)?;
         let result = function.call(MultiValue::from_iter(arguments));
-        lua.set_memory_limit(0).map_err(failure)?;
-        result.map_err(failure)
+        lua.set_memory_limit(0)?;
+        Ok(result?)
     }
-}
-
-/// What a meter bounds.
-#[derive(Clone, Copy)]
-enum ReachedBound {
-    Steps,
-    Time,
 }
 
 /// Counts what a run does.
+#[derive(Default)]
 struct Meter {
     steps_left: Cell<u32>,
     time_left: Cell<Duration>,
     /// When the last interrupt was.
-    last: Cell<Instant>,
+    last: Cell<Option<Instant>>,
     /// The bound that ended the run.
-    reached: Cell<Option<ReachedBound>>,
-}
-
-impl Default for Meter {
-    fn default() -> Self {
-        Self {
-            steps_left: Cell::new(MAX_INTERRUPTS),
-            time_left: Cell::new(TIME_LIMIT),
-            last: Cell::new(Instant::now()),
-            reached: Cell::new(None),
-        }
-    }
+    reached: Cell<Option<ScriptError>>,
 }
 
 impl Meter {
     fn start(&self) {
         self.steps_left.set(MAX_INTERRUPTS);
         self.time_left.set(TIME_LIMIT);
-        self.last.set(Instant::now());
+        self.last.set(Some(Instant::now()));
         self.reached.set(None);
     }
 
     fn count(&self) -> mlua::Result<VmState> {
         let steps_left = self.steps_left.get();
         if steps_left == 0 {
-            return self.end(ReachedBound::Steps);
+            return self.end(ScriptError::OutOfSteps);
         }
         self.steps_left.set(steps_left - 1);
         let now = Instant::now();
-        let step = now
-            .duration_since(self.last.replace(now))
-            .min(MAX_STEP_TIME);
+        let last = self.last.replace(Some(now)).unwrap_or(now);
+        let step = now.duration_since(last).min(MAX_STEP_TIME);
         match self.time_left.get().checked_sub(step) {
             Some(left) => self.time_left.set(left),
-            None => return self.end(ReachedBound::Time),
+            None => return self.end(ScriptError::OutOfTime),
         }
         Ok(VmState::Continue)
     }
 
-    fn end(&self, bound: ReachedBound) -> mlua::Result<VmState> {
-        if self.reached.get().is_none() {
-            self.reached.set(Some(bound));
-        }
+    fn end(&self, bound: ScriptError) -> mlua::Result<VmState> {
+        self.reached.set(self.reached.take().or(Some(bound)));
         Err(mlua::Error::runtime("script takes too long"))
     }
 }

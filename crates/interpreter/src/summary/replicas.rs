@@ -5,20 +5,12 @@ use crate::{
     value::{Tree, condition, group, integer, map, text},
 };
 
-/// Replicas of one object. A count below zero is zero.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ReplicaCounts {
-    /// `None` if the kind has none.
-    pub(super) desired: Option<i64>,
-    /// `None` if the object does not say.
-    pub(super) ready: Option<i64>,
-}
-
 /// The ready replicas of kinds of which nothing is known, the first that is there.
 const READY: &[&str] = &["readyReplicas", "availableReplicas", "numberReady"];
 
-/// The replicas of an object.
-pub(super) fn of(object: Tree<'_>) -> ReplicaCounts {
+/// The replicas that an object declares, `None` if its kind has none, and those that are ready,
+/// `None` if the object does not say. A count below zero is zero.
+pub(super) fn of(object: Tree<'_>) -> (Option<i64>, Option<i64>) {
     let (desired, ready) = match (group(object), text(object, &["kind"])) {
         ("apps" | "extensions", "Deployment" | "StatefulSet" | "ReplicaSet")
         | ("", "ReplicationController") => (
@@ -37,10 +29,8 @@ pub(super) fn of(object: Tree<'_>) -> ReplicaCounts {
         }
         _ => (None, None),
     };
-    ReplicaCounts {
-        desired: desired.map(|count| count.max(0)),
-        ready: ready.map(|count| count.max(0)),
-    }
+    let not_negative = |count: Option<i64>| count.map(|count| count.max(0));
+    (not_negative(desired), not_negative(ready))
 }
 
 /// A count of the status. API servers leave it out when it is zero.

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::test_rows::typed;
 
 fn object(yaml: &str) -> Value {
     let object = serde_saphyr::from_str(yaml).unwrap();
@@ -11,166 +12,74 @@ fn object(yaml: &str) -> Value {
 
 fn replicas(yaml: &str) -> (Option<i64>, Option<i64>) {
     let summary = summarize(&(&object(yaml)).into(), KnownStatus::Unknown);
-    (summary.replicas_desired, summary.replicas_ready)
+    (summary.desired_replicas, summary.ready_replicas)
 }
 
 #[test]
 fn each_kind_counts_its_replicas_in_its_way() {
-    for (yaml, desired, ready) in [
-        (
-            "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 3}, status: {readyReplicas: 2}}",
-            Some(3),
-            Some(2),
-        ),
-        (
-            "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 3}, status: {observedGeneration: 1}}",
-            Some(3),
-            Some(0),
-        ),
-        (
-            "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 3}}",
-            Some(3),
-            None,
-        ),
-        (
-            "{apiVersion: apps/v1, kind: Deployment, spec: {}, status: {}}",
-            Some(1),
-            Some(0),
-        ),
-        (
-            "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: '3'}, status: {readyReplicas: two}}",
-            Some(1),
-            Some(0),
-        ),
-        (
-            "{apiVersion: apps/v1, kind: Deployment, spec: 3, status: x}",
-            Some(1),
-            None,
-        ),
-        (
-            "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: -3}, status: {readyReplicas: -2}}",
-            Some(0),
-            Some(0),
-        ),
-        (
-            "{apiVersion: apps/v1, kind: StatefulSet, spec: {replicas: 0}, status: {replicas: 0}}",
-            Some(0),
-            Some(0),
-        ),
-        (
-            "{apiVersion: apps/v1, kind: ReplicaSet, spec: {replicas: 2}, status: {readyReplicas: 2}}",
-            Some(2),
-            Some(2),
-        ),
-        (
-            "{apiVersion: v1, kind: ReplicationController, spec: {replicas: 2}, status: {readyReplicas: 1}}",
-            Some(2),
-            Some(1),
-        ),
-        (
-            "{apiVersion: apps/v1, kind: DaemonSet, spec: {}, status: {desiredNumberScheduled: 5, numberReady: 4}}",
-            Some(5),
-            Some(4),
-        ),
-        (
-            "{apiVersion: apps/v1, kind: DaemonSet, spec: {}}",
-            None,
-            None,
-        ),
-        (
-            "{apiVersion: policy/v1, kind: PodDisruptionBudget, spec: {}, status: {currentHealthy: 1}}",
-            None,
-            None,
-        ),
-        (
-            "{apiVersion: batch/v1, kind: CronJob, spec: {}, status: {}}",
-            None,
-            None,
-        ),
-    ] {
+    let cases = r"
+        {apiVersion: apps/v1, kind: Deployment, spec: {replicas: 3}, status: {readyReplicas: 2}} | 3
+            | 2
+        {apiVersion: apps/v1, kind: Deployment, spec: {replicas: 3}, status: {observedGeneration:
+            1}} | 3 | 0
+        {apiVersion: apps/v1, kind: Deployment, spec: {replicas: 3}} | 3 | null
+        {apiVersion: apps/v1, kind: Deployment, spec: {}, status: {}} | 1 | 0
+        {apiVersion: apps/v1, kind: Deployment, spec: {replicas: '3'}, status: {readyReplicas: two}}
+            | 1 | 0
+        {apiVersion: apps/v1, kind: Deployment, spec: 3, status: x} | 1 | null
+        {apiVersion: apps/v1, kind: Deployment, spec: {replicas: -3}, status: {readyReplicas: -2}}
+            | 0 | 0
+        {apiVersion: apps/v1, kind: StatefulSet, spec: {replicas: 0}, status: {replicas: 0}} | 0 | 0
+        {apiVersion: apps/v1, kind: ReplicaSet, spec: {replicas: 2}, status: {readyReplicas: 2}} | 2
+            | 2
+        {apiVersion: v1, kind: ReplicationController, spec: {replicas: 2},
+            status: {readyReplicas: 1}} | 2 | 1
+        {apiVersion: apps/v1, kind: DaemonSet, spec: {}, status: {desiredNumberScheduled: 5,
+            numberReady: 4}} | 5 | 4
+        {apiVersion: apps/v1, kind: DaemonSet, spec: {}} | null | null
+        {apiVersion: policy/v1, kind: PodDisruptionBudget, spec: {}, status: {currentHealthy: 1}}
+            | null | null
+        {apiVersion: batch/v1, kind: CronJob, spec: {}, status: {}} | null | null
+    ";
+    for (yaml, desired, ready) in typed::<(&str, Option<i64>, Option<i64>)>(cases) {
         assert_eq!(replicas(yaml), (desired, ready), "{yaml}");
     }
 }
 
 #[test]
 fn jobs_and_pods_count_what_runs_at_a_time() {
-    for (yaml, desired, ready) in [
-        (
-            "{apiVersion: batch/v1, kind: Job, spec: {parallelism: 4, completions: 2}, status: {ready: 1}}",
-            Some(2),
-            Some(1),
-        ),
-        (
-            "{apiVersion: batch/v1, kind: Job, spec: {parallelism: 4}, status: {}}",
-            Some(4),
-            Some(0),
-        ),
-        ("{apiVersion: batch/v1, kind: Job, spec: {}}", Some(1), None),
-        (
-            "{apiVersion: v1, kind: Pod, status: {conditions: [{type: Ready, status: 'True'}]}}",
-            Some(1),
-            Some(1),
-        ),
-        (
-            "{apiVersion: v1, kind: Pod, status: {conditions: [{type: Ready, status: 'False'}]}}",
-            Some(1),
-            Some(0),
-        ),
-        (
-            "{apiVersion: v1, kind: Pod, status: {phase: Pending}}",
-            Some(1),
-            Some(0),
-        ),
-        ("{apiVersion: v1, kind: Pod}", Some(1), None),
-    ] {
+    let cases = r"
+        {apiVersion: batch/v1, kind: Job, spec: {parallelism: 4, completions: 2},
+            status: {ready: 1}} | 2 | 1
+        {apiVersion: batch/v1, kind: Job, spec: {parallelism: 4}, status: {}} | 4 | 0
+        {apiVersion: batch/v1, kind: Job, spec: {}} | 1 | null
+        {apiVersion: v1, kind: Pod, status: {conditions: [{type: Ready, status: 'True'}]}} | 1 | 1
+        {apiVersion: v1, kind: Pod, status: {conditions: [{type: Ready, status: 'False'}]}} | 1 | 0
+        {apiVersion: v1, kind: Pod, status: {phase: Pending}} | 1 | 0
+        {apiVersion: v1, kind: Pod} | 1 | null
+    ";
+    for (yaml, desired, ready) in typed::<(&str, Option<i64>, Option<i64>)>(cases) {
         assert_eq!(replicas(yaml), (desired, ready), "{yaml}");
     }
 }
 
 #[test]
 fn custom_kinds_count_replicas_by_the_usual_names() {
-    for (yaml, desired, ready) in [
-        (
-            "{apiVersion: example.io/v1, kind: A, spec: {replicas: 2}, status: {readyReplicas: 1, availableReplicas: 2}}",
-            Some(2),
-            Some(1),
-        ),
-        (
-            "{apiVersion: example.io/v1, kind: A, spec: {replicas: 2}, status: {availableReplicas: 2}}",
-            Some(2),
-            Some(2),
-        ),
-        (
-            "{apiVersion: example.io/v1, kind: A, spec: {}, status: {numberReady: 2}}",
-            None,
-            Some(2),
-        ),
-        (
-            "{apiVersion: example.io/v1, kind: A, spec: {replicas: 2}, status: {}}",
-            Some(2),
-            Some(0),
-        ),
-        (
-            "{apiVersion: example.io/v1, kind: A, spec: {replicas: 2}, status: {updatedReplicas: 2}}",
-            Some(2),
-            Some(0),
-        ),
-        (
-            "{apiVersion: example.io/v1, kind: A, spec: {replicas: 2}, status: {conditions: []}}",
-            Some(2),
-            None,
-        ),
-        (
-            "{apiVersion: example.io/v1, kind: A, spec: {replicas: 2}}",
-            Some(2),
-            None,
-        ),
-        (
-            "{apiVersion: example.io/v1, kind: A, spec: {}, status: {}}",
-            None,
-            None,
-        ),
-    ] {
+    let cases = r"
+        {apiVersion: example.io/v1, kind: A, spec: {replicas: 2}, status: {readyReplicas: 1,
+            availableReplicas: 2}} | 2 | 1
+        {apiVersion: example.io/v1, kind: A, spec: {replicas: 2}, status: {availableReplicas: 2}}
+            | 2 | 2
+        {apiVersion: example.io/v1, kind: A, spec: {}, status: {numberReady: 2}} | null | 2
+        {apiVersion: example.io/v1, kind: A, spec: {replicas: 2}, status: {}} | 2 | 0
+        {apiVersion: example.io/v1, kind: A, spec: {replicas: 2}, status: {updatedReplicas: 2}} | 2
+            | 0
+        {apiVersion: example.io/v1, kind: A, spec: {replicas: 2}, status: {conditions: []}} | 2
+            | null
+        {apiVersion: example.io/v1, kind: A, spec: {replicas: 2}} | 2 | null
+        {apiVersion: example.io/v1, kind: A, spec: {}, status: {}} | null | null
+    ";
+    for (yaml, desired, ready) in typed::<(&str, Option<i64>, Option<i64>)>(cases) {
         assert_eq!(replicas(yaml), (desired, ready), "{yaml}");
     }
 }
@@ -180,57 +89,26 @@ fn resources_of(spec: &str, replicas: i64) -> Option<(f64, i64)> {
         "{{apiVersion: apps/v1, kind: Deployment, spec: {{replicas: {replicas}, template: {{spec: {spec}}}}}}}"
     );
     let summary = summarize(&(&object(&yaml)).into(), KnownStatus::Unknown);
-    assert_eq!(summary.cpu_cores.is_some(), summary.memory_bytes.is_some());
-    summary.cpu_cores.zip(summary.memory_bytes)
+    assert_eq!(summary.cpu.is_some(), summary.memory.is_some());
+    summary.cpu.zip(summary.memory)
 }
 
 #[test]
 fn resources_are_the_requests_of_all_replicas() {
-    for (spec, replicas, cores, bytes) in [
-        (
-            "{containers: [{resources: {requests: {cpu: 250m, memory: 1Gi}}}, {resources: {requests: {cpu: 1}}}]}",
-            2,
-            2.5,
-            2 << 30,
-        ),
-        (
-            "{containers: [{resources: {limits: {cpu: '2', memory: 1Mi}}}]}",
-            3,
-            6.0,
-            3 << 20,
-        ),
-        (
-            "{containers: [{resources: {limits: {cpu: 2}, requests: {cpu: 500m}}}]}",
-            1,
-            0.5,
-            0,
-        ),
-        (
-            "{containers: [{resources: {requests: {cpu: 500m, memory: 4Mi}}}], initContainers: [{resources: {requests: {cpu: 2, memory: 1Mi}}}]}",
-            1,
-            2.0,
-            4 << 20,
-        ),
-        (
-            "{containers: [{resources: {requests: {cpu: 1}}}], overhead: {cpu: 250m, memory: 1Mi}}",
-            2,
-            2.5,
-            2 << 20,
-        ),
-        (
-            "{containers: [{resources: {requests: {cpu: lots, memory: -1}}}, {}, 3]}",
-            2,
-            0.0,
-            0,
-        ),
-        ("{}", 2, 0.0, 0),
-        (
-            "{containers: [{resources: {requests: {cpu: 1, memory: 1Gi}}}]}",
-            0,
-            0.0,
-            0,
-        ),
-    ] {
+    let cases = r"
+        2 | 2.5 | 2147483648 | {containers: [{resources: {requests: {cpu: 250m,
+            memory: 1Gi}}}, {resources: {requests: {cpu: 1}}}]}
+        3 | 6.0 | 3145728 | {containers: [{resources: {limits: {cpu: '2', memory: 1Mi}}}]}
+        1 | 0.5 | 0 | {containers: [{resources: {limits: {cpu: 2}, requests: {cpu: 500m}}}]}
+        1 | 2.0 | 4194304 | {containers: [{resources: {requests: {cpu: 500m,
+            memory: 4Mi}}}], initContainers: [{resources: {requests: {cpu: 2, memory: 1Mi}}}]}
+        2 | 2.5 | 2097152 | {containers: [{resources: {requests: {cpu: 1}}}],
+            overhead: {cpu: 250m, memory: 1Mi}}
+        2 | 0.0 | 0 | {containers: [{resources: {requests: {cpu: lots, memory: -1}}}, {}, 3]}
+        2 | 0.0 | 0 | {}
+        0 | 0.0 | 0 | {containers: [{resources: {requests: {cpu: 1, memory: 1Gi}}}]}
+    ";
+    for (replicas, cores, bytes, spec) in typed::<(i64, f64, i64, &str)>(cases) {
         assert_eq!(resources_of(spec, replicas), Some((cores, bytes)), "{spec}");
     }
     let (cores, bytes) = resources_of(
@@ -251,7 +129,7 @@ fn an_object_without_one_template_or_without_replicas_has_no_resources() {
         "{apiVersion: example.io/v1, kind: A, spec: {replicas: 1, a: {spec: {containers: [{image: a}]}}, b: {spec: {containers: [{image: a}]}}}}",
     ] {
         assert_eq!(
-            summarize(&(&object(yaml)).into(), KnownStatus::Unknown).cpu_cores,
+            summarize(&(&object(yaml)).into(), KnownStatus::Unknown).cpu,
             None,
             "{yaml}"
         );
@@ -378,7 +256,7 @@ proptest! {
             "apiVersion": kind.0, "kind": kind.1, "metadata": metadata, "spec": spec, "status": status,
         });
         let summary = summarize(&(&object).into(), KnownStatus::Unknown);
-        prop_assert!(summary.cpu_cores.is_none_or(f64::is_finite));
+        prop_assert!(summary.cpu.is_none_or(f64::is_finite));
         relations::selector_edge(&(&object).into());
         summarize(&(&spec).into(), KnownStatus::Written);
     }

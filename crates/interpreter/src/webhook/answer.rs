@@ -7,7 +7,7 @@ use super::{
     answer_error::{AnswerError, MAX_ANSWER_BYTES, invalid},
     check::check,
     dialect::{API_VERSION, Dialect},
-    message::{AnswerMembers, AnswerMessage, AnswerStatus, JsonObject},
+    message::{AnswerMessage, AnswerStatus, JsonObject, ReadMembers},
     patch::{self, PatchFault},
 };
 use crate::{Operation, Request, Response, health};
@@ -39,11 +39,11 @@ pub fn decode(
     Ok(response)
 }
 
-fn members(dialect: Dialect, body: &[u8]) -> Result<AnswerMembers, AnswerError> {
+fn members(dialect: Dialect, body: &[u8]) -> Result<ReadMembers, AnswerError> {
     if body.len() > MAX_ANSWER_BYTES {
         return Err(AnswerError::TooLarge(body.len()));
     }
-    let JsonObject::<AnswerMessage>(message) = serde_json::from_slice(body)
+    let JsonObject::<AnswerMessage<ReadMembers>>(message) = serde_json::from_slice(body)
         .map_err(|error| AnswerError::Unreadable(json_fault(&error)))?;
     let expected = dialect.message_kind();
     let fits = |found: &str, expected: &str| found.is_empty() || found == expected;
@@ -79,11 +79,11 @@ fn failure(status: Option<Value>) -> AnswerError {
 
 fn response(
     request: &Request<'_>,
-    members: AnswerMembers,
+    members: ReadMembers,
     explicit: bool,
 ) -> Result<Response, AnswerError> {
     let operation = request.operation();
-    let absent = |member| AnswerError::Absent { operation, member };
+    let absent = |member| AnswerError::Absent(operation, member);
     Ok(match operation {
         Operation::InterpretReplica => Response::Replica {
             replicas: members.replicas.ok_or(absent("replicas"))?,
@@ -110,7 +110,7 @@ fn response(
 }
 
 /// The object of the request, or the desired one, with the patch applied.
-fn patched(request: &Request<'_>, members: &AnswerMembers) -> Result<Value, PatchFault> {
+fn patched(request: &Request<'_>, members: &ReadMembers) -> Result<Value, PatchFault> {
     let operations = patch::operations(members.patch.as_deref(), members.patch_type.as_deref())?;
     patch::patched(request.object(), &operations)
 }

@@ -49,13 +49,8 @@ pub enum AnswerError {
     )]
     Unexplained,
     /// A member that the operation needs is absent.
-    #[error("response.{member} is absent, and {operation} needs it")]
-    Absent {
-        /// The operation.
-        operation: Operation,
-        /// The member.
-        member: &'static str,
-    },
+    #[error("response.{1} is absent, and {0} needs it")]
+    Absent(Operation, &'static str),
     /// A member has a value that it cannot have.
     #[error("response.{path} {problem}")]
     Invalid {

@@ -8,8 +8,7 @@ use super::{
     patch,
 };
 use crate::{
-    Request, Response,
-    dependency::{self, DependencyFault},
+    Request, Response, dependency,
     request::{Component, DependentObject, ReplicaRequirements},
 };
 
@@ -31,10 +30,7 @@ pub(super) fn check(request: &Request<'_>, response: &Response) -> Result<(), An
         | Response::Retained(object)
         | Response::AggregatedStatus(object)
         | Response::Pruned(object) => Ok(patch::same_object(request.object(), object)?),
-        Response::Status(Value::Null) => Err(AnswerError::Absent {
-            operation: request.operation(),
-            member: "rawStatus",
-        }),
+        Response::Status(Value::Null) => Err(AnswerError::Absent(request.operation(), "rawStatus")),
         Response::Status(_) | Response::Health { .. } => Ok(()),
     }
 }
@@ -119,12 +115,7 @@ fn is_quantity(value: &Value) -> bool {
 fn check_dependency(path: &str, dependency: &DependentObject) -> Result<(), AnswerError> {
     match dependency::fault(dependency) {
         None => Ok(()),
-        Some(DependencyFault {
-            member: "",
-            problem,
-        }) => Err(invalid(path, problem)),
-        Some(DependencyFault { member, problem }) => {
-            Err(invalid(format!("{path}.{member}"), problem))
-        }
+        Some(("", problem)) => Err(invalid(path, problem)),
+        Some((member, problem)) => Err(invalid(format!("{path}.{member}"), problem)),
     }
 }

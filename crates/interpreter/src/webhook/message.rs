@@ -10,12 +10,13 @@ use serde::{
 };
 use serde_json::Value;
 
-use crate::request::{AggregatedStatusItem, Component, DependentObject, ReplicaRequirements};
+use crate::request::{
+    AggregatedStatusItem, Component, DependentObject, ReplicaRequirements, null_is_default,
+};
 
 /// The only type of patch.
 pub(super) const JSON_PATCH: &str = "JSONPatch";
 
-/// A request with its envelope.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RequestMessage<'a> {
@@ -24,7 +25,6 @@ pub(super) struct RequestMessage<'a> {
     pub request: RequestMembers<'a>,
 }
 
-/// The members of a request.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RequestMembers<'a> {
@@ -63,7 +63,6 @@ pub(super) struct ReceivedMessage {
     pub request: Option<JsonObject<ReceivedMembers>>,
 }
 
-/// The members of a received request.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ReceivedMembers {
@@ -88,7 +87,7 @@ pub(super) struct ReceivedMembers {
 /// An answer with its envelope.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct AnswerMessage {
+pub(super) struct AnswerMessage<M> {
     #[serde(
         skip_serializing_if = "String::is_empty",
         deserialize_with = "null_is_default"
@@ -99,13 +98,19 @@ pub(super) struct AnswerMessage {
         deserialize_with = "null_is_default"
     )]
     pub kind: String,
-    pub response: Option<JsonObject<AnswerMembers>>,
+    pub response: Option<JsonObject<M>>,
 }
+
+/// The members of an answer that is sent.
+pub(super) type SentMembers = AnswerMembers<Component, DependentObject>;
+/// The members of an answer that is received.
+pub(super) type ReadMembers =
+    AnswerMembers<JsonObject<ComponentMembers>, JsonObject<DependencyMembers>>;
 
 /// The members of an answer, of both dialects.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct AnswerMembers {
+pub(super) struct AnswerMembers<C, D> {
     #[serde(deserialize_with = "null_is_default")]
     pub uid: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,9 +127,9 @@ pub(super) struct AnswerMembers {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub components: Option<Vec<JsonObject<ComponentMembers>>>,
+    pub components: Option<Vec<C>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub dependencies: Option<Vec<JsonObject<DependencyMembers>>>,
+    pub dependencies: Option<Vec<D>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_status: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,42 +150,34 @@ pub(super) struct AnswerStatus {
 }
 
 /// A [`Component`] whose members may be absent, so that the error names the one that is.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ComponentMembers {
     #[serde(deserialize_with = "null_is_default")]
     name: String,
     #[serde(deserialize_with = "null_is_default")]
     replicas: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     replica_requirements: Option<JsonObject<ReplicaRequirements>>,
 }
 
 /// A [`DependentObject`] whose members may be absent, so that the error names the one that is.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct DependencyMembers {
     #[serde(deserialize_with = "null_is_default")]
     api_version: String,
     #[serde(deserialize_with = "null_is_default")]
     kind: String,
-    #[serde(
-        skip_serializing_if = "String::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(deserialize_with = "null_is_default")]
     namespace: String,
-    #[serde(
-        skip_serializing_if = "String::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(deserialize_with = "null_is_default")]
     name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     label_selector: Option<Value>,
 }
 
 /// A value that is an object as JSON. Serde alone reads a list as well, as the members in their
 /// order.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(transparent)]
 pub(super) struct JsonObject<T>(pub T);
 
@@ -216,16 +213,6 @@ impl From<JsonObject<ComponentMembers>> for Component {
     }
 }
 
-impl From<&Component> for JsonObject<ComponentMembers> {
-    fn from(component: &Component) -> Self {
-        Self(ComponentMembers {
-            name: component.name.clone(),
-            replicas: component.replicas,
-            replica_requirements: component.replica_requirements.clone().map(JsonObject),
-        })
-    }
-}
-
 impl From<JsonObject<DependencyMembers>> for DependentObject {
     fn from(JsonObject(members): JsonObject<DependencyMembers>) -> Self {
         Self {
@@ -236,24 +223,4 @@ impl From<JsonObject<DependencyMembers>> for DependentObject {
             label_selector: members.label_selector,
         }
     }
-}
-
-impl From<&DependentObject> for JsonObject<DependencyMembers> {
-    fn from(dependency: &DependentObject) -> Self {
-        Self(DependencyMembers {
-            api_version: dependency.api_version.clone(),
-            kind: dependency.kind.clone(),
-            namespace: dependency.namespace.clone(),
-            name: dependency.name.clone(),
-            label_selector: dependency.label_selector.clone(),
-        })
-    }
-}
-
-fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

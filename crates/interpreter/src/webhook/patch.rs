@@ -116,11 +116,7 @@ pub(super) fn patched(object: &Value, operations: &[PatchOperation]) -> Result<V
             let deepest = MAX_DEPTH
                 .checked_sub(levels)
                 .ok_or(PatchFault::TooDeep(index))?;
-            match measure(added, deepest, left) {
-                Ok(rest) => left = rest,
-                Err(Bound::Depth) => return Err(PatchFault::TooDeep(index)),
-                Err(Bound::Size) => return Err(PatchFault::TooLarge(index)),
-            }
+            left = measure(added, deepest, left, index)?;
         }
         fuel.take(moved_items(&copy, operation))
             .map_err(|OutOfFuel| PatchFault::TooManyMoved(index))?;
@@ -204,29 +200,25 @@ fn levels(path: &str) -> usize {
     path.bytes().filter(|byte| *byte == b'/').count()
 }
 
-enum Bound {
-    Depth,
-    Size,
-}
-
-/// What is left of the bytes after a value. Recursion ends at the depth.
-fn measure(value: &Value, deepest: usize, left: usize) -> Result<usize, Bound> {
+/// What is left of the bytes after a value that an operation adds. Recursion ends at the depth.
+fn measure(value: &Value, deepest: usize, left: usize, index: usize) -> Result<usize, PatchFault> {
+    let take = |left: usize, bytes| left.checked_sub(bytes).ok_or(PatchFault::TooLarge(index));
     let text = match value {
         Value::String(text) => text.len(),
         _ => 0,
     };
-    let mut left = left.checked_sub(VALUE_BYTES + text).ok_or(Bound::Size)?;
-    let below = || deepest.checked_sub(1).ok_or(Bound::Depth);
+    let mut left = take(left, VALUE_BYTES + text)?;
+    let below = || deepest.checked_sub(1).ok_or(PatchFault::TooDeep(index));
     match value {
         Value::Array(items) => {
             for item in items {
-                left = measure(item, below()?, left)?;
+                left = measure(item, below()?, left, index)?;
             }
         }
         Value::Object(members) => {
             for (key, member) in members {
-                left = left.checked_sub(key.len()).ok_or(Bound::Size)?;
-                left = measure(member, below()?, left)?;
+                left = take(left, key.len())?;
+                left = measure(member, below()?, left, index)?;
             }
         }
         _ => {}

@@ -8,8 +8,8 @@ use super::{
     check::check,
     dialect::{API_VERSION, Dialect},
     message::{
-        AnswerMembers, AnswerMessage, AnswerStatus, JSON_PATCH, JsonObject, ReceivedMembers,
-        ReceivedMessage,
+        AnswerMessage, AnswerStatus, JSON_PATCH, JsonObject, ReceivedMembers, ReceivedMessage,
+        SentMembers,
     },
     patch,
 };
@@ -70,14 +70,9 @@ pub enum ReviewRequestError {
         /// The operation.
         name: String,
     },
-    /// A member has a value that it cannot have.
-    #[error("request.{member} {problem}")]
-    Invalid {
-        /// The member.
-        member: &'static str,
-        /// What is wrong with it.
-        problem: &'static str,
-    },
+    /// The number of replicas is negative.
+    #[error("request.replicas is negative")]
+    NegativeReplicas,
 }
 
 impl ReviewRequest {
@@ -129,17 +124,10 @@ impl ReviewRequest {
         if !object.is_object() {
             return Err(ReviewRequestError::Absent("request.object"));
         }
+        if let Some(request) = Request::about(self.operation, object) {
+            return Ok(request);
+        }
         Ok(match self.operation {
-            Operation::InterpretReplica => Request::Replica { object },
-            Operation::InterpretComponent => Request::Component { object },
-            Operation::InterpretStatus => Request::Status { object },
-            Operation::InterpretHealth => Request::Health { object },
-            Operation::InterpretDependency => Request::Dependency { object },
-            Operation::Prune => Request::Prune { object },
-            Operation::AggregateStatus => Request::AggregateStatus {
-                object,
-                items: &self.aggregated_status,
-            },
             Operation::ReviseReplica => Request::Revise {
                 object,
                 replicas: self.desired_replicas()?,
@@ -152,6 +140,10 @@ impl ReviewRequest {
                     .filter(|observed| observed.is_object())
                     .ok_or(ReviewRequestError::Absent("request.observedObject"))?,
             },
+            _ => Request::AggregateStatus {
+                object,
+                items: &self.aggregated_status,
+            },
         })
     }
 
@@ -160,10 +152,7 @@ impl ReviewRequest {
             .replicas
             .ok_or(ReviewRequestError::Absent("request.replicas"))?;
         if replicas < 0 {
-            return Err(ReviewRequestError::Invalid {
-                member: "replicas",
-                problem: "is negative",
-            });
+            return Err(ReviewRequestError::NegativeReplicas);
         }
         Ok(replicas.into())
     }
@@ -261,7 +250,7 @@ impl ReviewResponse {
         code: u16,
         message: &str,
     ) -> Result<Vec<u8>, ReviewResponseError> {
-        let members = AnswerMembers {
+        let members = SentMembers {
             uid: uid.to_owned(),
             ..failure(code, message)?
         };
@@ -272,26 +261,26 @@ impl ReviewResponse {
     }
 }
 
-fn failure(code: u16, message: &str) -> serde_json::Result<AnswerMembers> {
+fn failure(code: u16, message: &str) -> serde_json::Result<SentMembers> {
     let status = AnswerStatus {
         message: message.to_owned(),
         code: code.into(),
     };
-    Ok(AnswerMembers {
+    Ok(SentMembers {
         successful: Some(false),
         status: Some(serde_json::to_value(status)?),
-        ..AnswerMembers::default()
+        ..SentMembers::default()
     })
 }
 
-fn answer(to: &ReviewRequest, response: &Response) -> Result<AnswerMembers, ReviewResponseError> {
+fn answer(to: &ReviewRequest, response: &Response) -> Result<SentMembers, ReviewResponseError> {
     let request = to.request()?;
     let (asked, found) = (request.operation(), operation_of(response));
     if asked != found {
         return Err(ReviewResponseError::OtherOperation { asked, found });
     }
     check(&request, response)?;
-    let mut members = AnswerMembers::default();
+    let mut members = SentMembers::default();
     if to.dialect == Dialect::Released {
         members.successful = Some(true);
         members.status = Some(json!({"code": 200}));
@@ -305,10 +294,10 @@ fn answer(to: &ReviewRequest, response: &Response) -> Result<AnswerMembers, Revi
             members.replica_requirements = requirements.clone().map(JsonObject);
         }
         Response::Components(components) => {
-            members.components = Some(components.iter().map(Into::into).collect());
+            members.components = Some(components.clone());
         }
         Response::Dependencies(dependencies) => {
-            members.dependencies = Some(dependencies.iter().map(Into::into).collect());
+            members.dependencies = Some(dependencies.clone());
         }
         Response::Health { healthy, .. } => members.healthy = Some(*healthy),
         Response::Status(status) if to.dialect == Dialect::Released => {

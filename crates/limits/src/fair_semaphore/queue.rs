@@ -42,7 +42,6 @@ pub struct FairQueue<F> {
     waiting: usize,
     flows: HashMap<F, Flow>,
     next_number: RequestNumber,
-    /// The number of the round.
     round: u64,
 }
 

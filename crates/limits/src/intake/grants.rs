@@ -98,7 +98,6 @@ impl Granted {
         std::mem::take(&mut self.parts)
     }
 
-    /// Whether it is the reserve.
     pub(super) fn is_reserve(&self) -> bool {
         self.parts.reserve > 0
     }

@@ -40,7 +40,6 @@ pub(super) struct MemoryParts {
 }
 
 impl MemoryParts {
-    /// The reserve.
     const RESERVE: Self = Self {
         shared: 0,
         small: 0,

@@ -9,6 +9,8 @@ use fleetdex_crds::cluster_cache::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use crate::registry_status::truncated_to_seconds;
+
 /// The most rows of a status. With more of them it has only those that are not Running, and totals.
 const MAX_ROWS: usize = 4_000;
 /// The most bytes of these rows as JSON. etcd takes requests of 1.5 MiB (`--max-request-bytes`),
@@ -83,7 +85,7 @@ pub fn status(
     generation: Option<i64>,
     now: Timestamp,
 ) -> ClusterCacheStatus {
-    let now = in_seconds(now);
+    let now = truncated_to_seconds(now);
     let known: BTreeMap<RowKey, &ResourceRow> = before
         .iter()
         .flat_map(|status| &status.resources)
@@ -188,11 +190,6 @@ fn counts(rows: &[ObservedRow]) -> CacheCounts {
         unknown: of(CachePhase::Unknown),
         total_num: rows.iter().map(|row| row.objects).sum(),
     }
-}
-
-/// A time as precise as it is written: otherwise it would never equal the one that is read back.
-fn in_seconds(time: Timestamp) -> Time {
-    Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }
 
 #[cfg(test)]

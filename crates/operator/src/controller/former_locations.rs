@@ -12,10 +12,11 @@ use fleetdex_replicas::{Assignment, ReplicaName};
 use kube::ResourceExt;
 
 use super::{
-    reconciler::{ControllerState, PatchedStatus, ReconcileError, Reconciler, registry_view},
+    reconciler::{ControllerState, PatchedStatus, ReconcileError, Reconciler},
     unopened_locations::{records_nothing_opened, was_never_opened},
 };
 use crate::{
+    RegistryView,
     plan::{RegistryPlan, plan, store_location},
     registry_status::FormerLocation,
     stream_supervisor::StreamSupervisor,
@@ -25,7 +26,7 @@ use crate::{
 /// select, as far as the clusters of this replica are concerned. A location that was never opened
 /// for it need not be reached for that.
 pub(super) fn is_cleaned_up(state: &ControllerState, registry: &ResourceRegistry) -> bool {
-    let alone = plan(&[registry_view(registry)], &[], &RuleSet::default());
+    let alone = plan(&[RegistryView::from(registry)], &[], &RuleSet::default());
     let locations = state
         .locations
         .get(&registry.uid().unwrap_or_default())
@@ -67,13 +68,8 @@ pub(super) fn former_location(
         .ok()
         .filter(|name| plan.store.as_ref() != Some(name))?;
     let prefix: IndexPrefix = location.index_prefix.parse().ok()?;
-    let problem = match supervisor
-        .pipeline(&name)
-        .and_then(|pipeline| pipeline.store.availability())
-    {
-        Some(Err(unavailable)) => Some(unavailable.message),
-        Some(Ok(())) | None => None,
-    };
+    let unavailable = supervisor.availability(&name).and_then(Result::err);
+    let problem = unavailable.map(|unavailable| unavailable.message);
     Some(FormerLocation {
         indices: plan
             .clusters
@@ -155,15 +151,7 @@ impl Reconciler {
         if was_never_opened(registry, &location.name) {
             return true;
         }
-        let is_unreachable = || {
-            matches!(
-                state
-                    .supervisor
-                    .pipeline(&name)
-                    .and_then(|pipeline| pipeline.store.availability()),
-                Some(Err(_))
-            )
-        };
+        let is_unreachable = || matches!(state.supervisor.availability(&name), Some(Err(_)));
         if is_orphaned(registry) && is_unreachable() {
             tracing::warn!(registry = %registry.name_any(), store = %name, "abandoning documents that cannot be deleted");
             return true;

@@ -47,7 +47,6 @@ pub(super) struct RuleContext {
     pub(super) recorder: Arc<Recorder>,
 }
 
-/// The rules of all interpreter configurations.
 pub(super) struct InterpreterConfigurations {
     rules: watch::Sender<Arc<RuleSet>>,
     version: watch::Receiver<u64>,
@@ -106,7 +105,6 @@ impl InterpreterConfigurations {
     }
 }
 
-/// Starts a reflector for each source.
 fn start_reflectors(context: &RuleContext, tasks: &mut JoinSet<()>) -> watch::Receiver<RuleInputs> {
     let argocd_health = context.argocd_health.as_ref();
     let sources = RuleSource::CONFIGURATIONS.into_iter();

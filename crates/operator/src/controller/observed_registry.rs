@@ -2,12 +2,10 @@
 //! the others as their replicas report.
 
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use fleetdex_clusters::ConnectionPhase;
 use fleetdex_core::model::{ClusterName, FieldPath, Unit};
 use fleetdex_crds::registry::{OpenSearch, ResourceRegistry};
 use fleetdex_replicas::{Assignment, ReplicaName};
@@ -29,7 +27,6 @@ use crate::{
 pub(super) struct ObservedRegistry<'a> {
     pub(super) name: &'a str,
     pub(super) plan: &'a RegistryPlan,
-    /// The plan of all registries.
     pub(super) applied: &'a Plan,
     pub(super) supervisor: &'a StreamSupervisor,
     pub(super) members: &'a MemberStates,
@@ -49,11 +46,7 @@ enum ClusterReader<'a> {
 impl ObservedRegistry<'_> {
     /// Whether its store can be used; `None` while that is unknown.
     pub(super) fn availability(&self) -> Availability {
-        self.plan
-            .store
-            .as_ref()
-            .and_then(|store| self.supervisor.pipeline(store))
-            .and_then(|pipeline| pipeline.store.availability())
+        self.supervisor.availability(self.plan.store.as_ref()?)
     }
 
     /// The shards of its store, if they are known and limited.
@@ -149,18 +142,8 @@ fn store_access(config: &OpenSearch) -> StoreAccess {
 
 pub(super) fn member_health(members: &MemberStates, cluster: &ClusterName) -> Option<MemberHealth> {
     let state = members.states.get(cluster)?;
-    let ready = state.connection.is_some()
-        && matches!(
-            state.phase,
-            ConnectionPhase::Ready | ConnectionPhase::Unhealthy
-        );
     let note = members.notes.get(cluster).cloned();
-    Some(MemberHealth {
-        ready,
-        reason: Cow::Borrowed(state.reason),
-        message: state.message.clone(),
-        note,
-    })
+    Some(MemberHealth::of(state, note))
 }
 
 /// The sources in which a registry may find more clusters: none if it names its clusters and all of

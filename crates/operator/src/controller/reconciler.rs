@@ -37,7 +37,7 @@ use super::{
     repeated_failures::RepeatedFailures,
 };
 use crate::{
-    FIELD_MANAGER, RegistryView,
+    FIELD_MANAGER,
     completeness::IncompleteReason,
     members::{MemberReconciler, MemberStates},
     opening_gate::OpeningGate,
@@ -142,7 +142,8 @@ pub(super) struct Reconciler {
     pub(super) interpreter_configurations: InterpreterConfigurations,
     pub(super) recorder: Arc<Recorder>,
     pub(super) state: Mutex<ControllerState>,
-    pub(super) spent: SpentTime,
+    /// The time that updates have taken since it was last read.
+    pub(super) spent: StdMutex<Duration>,
     pub(super) failures: RepeatedFailures,
     /// The reports of the other replicas; only the leader reads them.
     pub(super) peer_reports: StdMutex<Arc<BTreeMap<ReplicaName, ReplicaReport>>>,
@@ -150,20 +151,6 @@ pub(super) struct Reconciler {
     pub(super) peer_completeness: StdMutex<PeerCompleteness>,
     /// Keeps stores closed of which statuses record that they were never opened.
     pub(super) opening_gate: OpeningGate,
-}
-
-/// The time that updates have taken since it was last read.
-#[derive(Default)]
-pub(super) struct SpentTime(StdMutex<Duration>);
-
-impl SpentTime {
-    pub(super) fn add(&self, spent: Duration) {
-        *self.0.lock() += spent;
-    }
-
-    pub(super) fn take(&self) -> Duration {
-        std::mem::take(&mut self.0.lock())
-    }
 }
 
 pub(super) struct ControllerState {
@@ -213,11 +200,6 @@ pub(super) struct RegistryVersion {
     pub(super) is_recorded: bool,
 }
 
-/// A registry as the planner sees it.
-pub(super) fn registry_view(registry: &ResourceRegistry) -> RegistryView {
-    registry.into()
-}
-
 impl Reconciler {
     /// Starts the reflectors of `ClusterCache` objects and of interpreter configurations; nothing
     /// else runs yet.
@@ -254,7 +236,7 @@ impl Reconciler {
                 published: None,
                 publication_is_due: false,
             }),
-            spent: SpentTime::default(),
+            spent: StdMutex::default(),
             failures: RepeatedFailures::default(),
             peer_reports: StdMutex::default(),
             peer_completeness: StdMutex::default(),

@@ -24,12 +24,10 @@ use serde_json::json;
 use super::{
     former_locations::former_location,
     observed_registry::{ObservedRegistry, unread_sources},
-    reconciler::{
-        ControllerState, PatchedStatus, ReconcileError, Reconciler, STATUS_INTERVAL, registry_view,
-    },
+    reconciler::{ControllerState, PatchedStatus, ReconcileError, Reconciler, STATUS_INTERVAL},
 };
 use crate::{
-    FIELD_MANAGER,
+    FIELD_MANAGER, RegistryView,
     members::MemberStates,
     plan::{Plan, RegistryPlan, plan},
     registry_status::{
@@ -50,7 +48,7 @@ fn registry_plan<'p>(
     if let Some(plan) = applied.registries.get(&name) {
         return Some(Cow::Borrowed(plan));
     }
-    let mut alone = plan(&[registry_view(registry)], &[], &RuleSet::default());
+    let mut alone = plan(&[RegistryView::from(registry)], &[], &RuleSet::default());
     alone.registries.remove(&name).map(Cow::Owned)
 }
 

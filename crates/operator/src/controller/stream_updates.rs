@@ -8,7 +8,7 @@ use fleetdex_replicas::Assignment;
 use kube::ResourceExt;
 
 use super::{
-    reconciler::{ControllerState, PlanInputs, Reconciler, RegistryVersion, registry_view},
+    reconciler::{ControllerState, PlanInputs, Reconciler, RegistryVersion},
     unopened_locations::unopened_locations,
 };
 use crate::{
@@ -165,9 +165,11 @@ impl Reconciler {
             .into_iter()
             .filter(|registry| is_leader || registry.status.is_some());
         let live = recorded
-            .map(|registry| registry_view(registry))
+            .map(|registry| RegistryView::from(&**registry))
             .chain(self.caches.views());
-        let leaving = leaving.into_iter().map(|registry| registry_view(registry));
+        let leaving = leaving
+            .into_iter()
+            .map(|registry| RegistryView::from(&**registry));
         (live.collect(), leaving.collect())
     }
 

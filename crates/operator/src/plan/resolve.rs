@@ -21,16 +21,6 @@ pub(super) struct DesiredRoutes {
     versions: BTreeMap<(ClusterName, StoreName, GroupKind), Resource>,
 }
 
-impl DesiredRoutes {
-    /// Adds a route, unless the same one is there.
-    fn add(&mut self, key: RouteKey, route: Route) {
-        let routes = self.routes.entry(key).or_default();
-        if !routes.contains(&route) {
-            routes.push(route);
-        }
-    }
-}
-
 /// Group and kind, which all versions of a kind have in common.
 type GroupKind = (Arc<str>, Arc<str>);
 
@@ -177,6 +167,9 @@ impl RegistryOnMember<'_> {
             resource,
             store: store.clone(),
         };
-        desired.add(key, route);
+        let routes = desired.routes.entry(key).or_default();
+        if !routes.contains(&route) {
+            routes.push(route);
+        }
     }
 }

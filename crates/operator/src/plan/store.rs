@@ -74,12 +74,7 @@ impl StorePlan {
         let plan = Self {
             config: Some(config),
             prefix,
-            redact: BTreeSet::new(),
-            field_paths: BTreeSet::new(),
-            projection: Projection::default(),
-            indexing: Indexing::default(),
-            interpretation: InterpretationLevel::Off,
-            registries: Vec::new(),
+            ..Self::default()
         };
         Some((name, plan))
     }

@@ -242,103 +242,42 @@ fn coverage(plan: &Plan) -> &Coverage {
 
 #[test]
 fn a_selector_names_exactly_the_resources_that_the_member_serves() {
-    for (selector, expected, problem) in [
-        (
-            json!({"apiVersion": "v1", "kind": "Pod"}),
-            vec!["m1:v1/Pod"],
-            None,
-        ),
-        (json!({"kind": "Pod"}), vec!["m1:v1/Pod"], None),
-        (json!({"kind": "Event"}), vec!["m1:v1/Event"], None),
-        (
-            json!({"kind": "Event", "apiVersion": "events.k8s.io/v1"}),
-            vec!["m1:events.k8s.io/v1/Event"],
-            None,
-        ),
-        (
-            json!({"kind": "Deployment", "apiVersion": "apps/v1beta1"}),
-            vec!["m1:apps/v1/Deployment"],
-            None,
-        ),
-        (
-            json!({"kind": "CronJob", "apiVersion": "batch/v1"}),
-            vec!["m1:batch/v1beta1/CronJob"],
-            None,
-        ),
-        (
-            json!({"kind": "Widget", "apiVersion": "a.example/v1"}),
-            vec!["m1:a.example/v1/Widget"],
-            None,
-        ),
-        (
-            json!({"kind": "Widget", "apiVersion": "a.example/v9"}),
-            vec!["m1:a.example/v2/Widget"],
-            None,
-        ),
-        (
-            json!({"kind": "Gadget"}),
-            vec!["m1:b.example/v1/Gadget"],
-            None,
-        ),
-        (
-            json!({"kind": "Widget"}),
-            vec![],
-            Some(
-                r#"the server has "Widget" in several groups (a.example, b.example): set apiVersion to one of them"#,
-            ),
-        ),
-        (
-            json!({"kind": "Nothing"}),
-            vec![],
-            Some(r#"the server doesn't have a resource type "Nothing""#),
-        ),
-        (
-            json!({"kind": "Pod", "apiVersion": "apps/v1"}),
-            vec![],
-            Some(r#"the server doesn't have a resource type "Pod" in apps/v1"#),
-        ),
-        (
-            json!({"kind": "Binding"}),
-            vec![],
-            Some(r#"the server's "Binding" cannot be listed and watched"#),
-        ),
-        (
-            json!({"kind": "*", "apiVersion": "b.example/v7"}),
-            vec!["m1:b.example/v1/Gadget", "m1:b.example/v1/Widget"],
-            None,
-        ),
-        (
-            json!({"kind": "*", "apiVersion": "v1"}),
-            vec!["m1:v1/Event", "m1:v1/Node", "m1:v1/Pod", "m1:v1/Secret"],
-            None,
-        ),
-        (
-            json!({"kind": "*", "apiVersion": "v1", "namespace": "web"}),
-            vec![
-                "m1:v1/Event in web",
-                "m1:v1/Pod in web",
-                "m1:v1/Secret in web",
-            ],
-            None,
-        ),
-        (
-            json!({"kind": "*", "apiVersion": "c.example/v1"}),
-            vec![],
-            Some(r#"the server doesn't have a resource type "*" in c.example/v1"#),
-        ),
-    ] {
-        let plan = planned(json!([selector.clone()]));
-        assert_eq!(units(&plan), expected, "{selector}");
-        assert_eq!(
-            problems(&plan),
-            problem.into_iter().collect::<Vec<_>>(),
-            "{selector}"
-        );
-        assert_eq!(
-            coverage(&plan).certain,
-            !problem.is_some_and(|text| text.contains("several")),
-            "{selector}"
-        );
+    // Kind, version and namespace of a selector; whether the coverage is certain; its units or
+    // problems.
+    let cases = r#"
+        Pod v1 | certain | m1:v1/Pod
+        Pod | certain | m1:v1/Pod
+        Event | certain | m1:v1/Event
+        Event events.k8s.io/v1 | certain | m1:events.k8s.io/v1/Event
+        Deployment apps/v1beta1 | certain | m1:apps/v1/Deployment
+        CronJob batch/v1 | certain | m1:batch/v1beta1/CronJob
+        Widget a.example/v1 | certain | m1:a.example/v1/Widget
+        Widget a.example/v9 | certain | m1:a.example/v2/Widget
+        Gadget | certain | m1:b.example/v1/Gadget
+        Widget | uncertain | the server has "Widget" in several groups (a.example, b.example): set apiVersion to one of them
+        Nothing | certain | the server doesn't have a resource type "Nothing"
+        Pod apps/v1 | certain | the server doesn't have a resource type "Pod" in apps/v1
+        Binding | certain | the server's "Binding" cannot be listed and watched
+        * b.example/v7 | certain | m1:b.example/v1/Gadget, m1:b.example/v1/Widget
+        * v1 | certain | m1:v1/Event, m1:v1/Node, m1:v1/Pod, m1:v1/Secret
+        * v1 web | certain | m1:v1/Event in web, m1:v1/Pod in web, m1:v1/Secret in web
+        * c.example/v1 | certain | the server doesn't have a resource type "*" in c.example/v1
+    "#;
+    for case in cases.trim().lines().map(str::trim) {
+        let selector = case.split_once(" | ").unwrap().0;
+        let mut parts = selector.split(' ');
+        let mut object = json!({"kind": parts.next()});
+        for (member, part) in ["apiVersion", "namespace"].into_iter().zip(parts) {
+            object[member] = part.into();
+        }
+        let plan = planned(json!([object]));
+        let certain = if coverage(&plan).certain {
+            "certain"
+        } else {
+            "uncertain"
+        };
+        let found = [units(&plan), problems(&plan)].concat().join(", ");
+        assert_eq!(format!("{selector} | {certain} | {found}"), case);
     }
 }
 

@@ -1,7 +1,7 @@
 //! When a status has changed enough to be written.
 
 use fleetdex_crds::registry::{RegistryClusterStatus, ResourceRegistryStatus};
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::SignedDuration;
 
 /// How often the times of audits are written while nothing else changes: a fleet has audits all the
 /// time, and every write of a status with many clusters is a large one.
@@ -15,8 +15,11 @@ pub fn needs_write(new: &ResourceRegistryStatus, before: &ResourceRegistryStatus
     if without_audit_times(new) != without_audit_times(before) {
         return true;
     }
-    let newest =
-        |status: &ResourceRegistryStatus| status.clusters.iter().filter_map(audit_time).max();
+    let newest = |status: &ResourceRegistryStatus| {
+        let clusters = status.clusters.iter();
+        let audits = clusters.filter_map(|cluster| cluster.last_audit_time.as_ref());
+        audits.map(|time| time.0).max()
+    };
     match (newest(new), newest(before)) {
         (Some(new), Some(before)) => new.duration_since(before) >= AUDIT_TIMES_INTERVAL,
         (new, _) => new.is_some(),
@@ -33,10 +36,6 @@ pub fn has_new_conditions(new: &ResourceRegistryStatus, before: &ResourceRegistr
             .collect()
     };
     decisions(new) != decisions(before)
-}
-
-fn audit_time(cluster: &RegistryClusterStatus) -> Option<Timestamp> {
-    cluster.last_audit_time.as_ref().map(|time| time.0)
 }
 
 fn without_audit_times(status: &ResourceRegistryStatus) -> ResourceRegistryStatus {

@@ -138,7 +138,7 @@ fn oldest(times: impl Iterator<Item = Option<Timestamp>>) -> Option<Time> {
 }
 
 /// A time as precise as it is written: otherwise it would never equal the one that is read back.
-pub(super) fn truncated_to_seconds(time: Timestamp) -> Time {
+pub(crate) fn truncated_to_seconds(time: Timestamp) -> Time {
     Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }
 

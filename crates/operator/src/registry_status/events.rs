@@ -207,11 +207,7 @@ fn cluster_events(reason: &str, is_warning: bool, found: &[(&str, String)]) -> V
 }
 
 fn shortened(note: &str) -> String {
-    let mut end = note.len().min(MAX_NOTE);
-    while !note.is_char_boundary(end) {
-        end -= 1;
-    }
-    note[..end].to_owned()
+    note[..note.floor_char_boundary(MAX_NOTE)].to_owned()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeSet};
 
+use fleetdex_clusters::{ConnectionPhase, MemberState};
 use fleetdex_core::model::{ClusterName, FieldPath, Unit};
 use fleetdex_crds::registry::StoreStatus;
 use fleetdex_store::ShardUse;
@@ -22,6 +23,22 @@ pub struct MemberHealth {
     pub message: String,
     /// What is wrong with its registration although it works.
     pub note: Option<String>,
+}
+
+impl MemberHealth {
+    /// The health of a member in this state.
+    pub fn of(state: &MemberState, note: Option<String>) -> Self {
+        let answers = matches!(
+            state.phase,
+            ConnectionPhase::Ready | ConnectionPhase::Unhealthy
+        );
+        Self {
+            ready: answers && state.connection.is_some(),
+            reason: Cow::Borrowed(state.reason),
+            message: state.message.clone(),
+            note,
+        }
+    }
 }
 
 /// How a store is reached.

@@ -149,7 +149,6 @@ impl RunningStreams {
         Some(&*self.running.get(stream)?.state.progress)
     }
 
-    /// The audit of a running stream.
     pub(super) fn audit(&self, stream: &StreamKey) -> Option<&Arc<Audit>> {
         self.running.get(stream).map(|running| &running.audit)
     }

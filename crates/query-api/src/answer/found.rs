@@ -2,21 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ListMetadata;
+use super::AnswerList;
 
 /// A `PartialObjectMetadataList` of objects of several kinds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FoundObjects {
-    /// `PartialObjectMetadataList`
-    pub kind: String,
-    /// The version of `meta.k8s.io` that the client understands.
-    pub api_version: String,
-    /// The metadata of the list.
-    pub metadata: ListMetadata,
-    /// The objects.
-    pub items: Vec<FoundObject>,
-}
+pub type FoundObjects = AnswerList<FoundObject>;
 
 /// The `PartialObjectMetadata` of an object. In a list it has its own `apiVersion` and `kind`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,21 +3,11 @@
 use fleetdex_core::model::ClusterName;
 use serde::{Deserialize, Serialize};
 
-use super::{FoundMetadata, ListMetadata};
+use super::{AnswerList, FoundMetadata};
 
-/// How many Pods of each cluster have each image.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ImageCountList {
-    /// `ImageCountList`
-    pub kind: String,
-    /// Our API group and version.
-    pub api_version: String,
-    /// Whether the list is complete.
-    pub metadata: ListMetadata,
-    /// The counts, the most frequent images first.
-    pub items: Vec<ImageCount>,
-}
+/// An `ImageCountList`: how many Pods of each cluster have each image, the most frequent images
+/// first.
+pub type ImageCountList = AnswerList<ImageCount>;
 
 /// How many Pods of a cluster have an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

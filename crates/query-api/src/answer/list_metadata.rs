@@ -30,6 +30,21 @@ pub struct ListMetadata {
     pub as_of: BTreeMap<ClusterName, Timestamp>,
 }
 
+/// A list that is made from what the server knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnswerList<T> {
+    /// The kind of the list, such as `ImageCountList`.
+    pub kind: String,
+    /// Our API group and version; of a `PartialObjectMetadataList`, the version of `meta.k8s.io`
+    /// that the client understands.
+    pub api_version: String,
+    /// The version and the page of the list, and whether it is complete.
+    pub metadata: ListMetadata,
+    /// The items.
+    pub items: Vec<T>,
+}
+
 /// How many of the found objects have each value of a property.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FacetCounts {

@@ -2,21 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FoundMetadata, ListMetadata};
+use super::{AnswerList, FoundMetadata};
 
-/// The objects that an object uses, and those that use it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RelatedObjectList {
-    /// `RelatedObjectList`
-    pub kind: String,
-    /// Our API group and version.
-    pub api_version: String,
-    /// Whether the list is complete.
-    pub metadata: ListMetadata,
-    /// The related objects.
-    pub items: Vec<RelatedObject>,
-}
+/// A `RelatedObjectList`: the objects that an object uses, and those that use it.
+pub type RelatedObjectList = AnswerList<RelatedObject>;
 
 /// A related object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

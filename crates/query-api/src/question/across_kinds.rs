@@ -33,8 +33,8 @@ pub struct ObjectsRequest {
 impl ObjectsRequest {
     pub(super) fn with(parameters: &[QueryParameter<'_>]) -> Result<Self, QuestionError> {
         let (kinds, others) = take("kinds", parameters);
-        let kinds = parse_kinds(&kinds)
-            .map_err(|problem| QuestionError::invalid(format!("parameter kinds: {problem}")))?;
+        let kinds =
+            parse_kinds(&kinds).map_err(|problem| QuestionError::parameter("kinds", problem))?;
         let list = selection(ListRequest::default(), &others, false)?;
         let limit = limit(&list);
         Ok(Self { list, kinds, limit })
@@ -59,8 +59,8 @@ impl RelatedRequest {
         parameters: &[QueryParameter<'_>],
     ) -> Result<Self, QuestionError> {
         let (depth, others) = take("depth", parameters);
-        let depth = parse_depth(&depth)
-            .map_err(|problem| QuestionError::invalid(format!("parameter depth: {problem}")))?;
+        let depth =
+            parse_depth(&depth).map_err(|problem| QuestionError::parameter("depth", problem))?;
         let list = one_object(path, segments, &others)?;
         let limit = limit(&list);
         Ok(Self { list, depth, limit })
@@ -150,7 +150,7 @@ pub(super) fn selection(
     list.read_labels(parameters)?;
     list.options.check().map_err(QuestionError::invalid)?;
     let options = &list.options;
-    let problems = [
+    QuestionError::first_of([
         (
             list.watch_options.watch,
             "parameter watch: objects of one kind can be watched, below search/",
@@ -179,11 +179,8 @@ pub(super) fn selection(
             list.store.is_some(),
             "parameter store: the result is read from all stores",
         ),
-    ];
-    match problems.into_iter().find(|(is_requested, _)| *is_requested) {
-        None => Ok(list),
-        Some((_, problem)) => Err(QuestionError::invalid(problem)),
-    }
+    ])?;
+    Ok(list)
 }
 
 fn limit(list: &ListRequest) -> usize {

@@ -2,7 +2,7 @@
 
 use fleetdex_core::model::{FleetVersion, StoreName};
 
-use super::{errors::unknown, resource_path::ResourcePath};
+use super::{resource_path::ResourcePath, values::parsed};
 use crate::{error::QuestionError, flag::flag, uri::QueryParameter};
 
 /// The changes that a replica makes of one resource.
@@ -37,17 +37,15 @@ impl ChangesRequest {
     pub(super) fn with(mut self, parameters: &[QueryParameter<'_>]) -> Result<Self, QuestionError> {
         let mut store = None;
         for QueryParameter { key, value, .. } in parameters {
-            let refused =
-                |problem: String| QuestionError::invalid(format!("parameter {key}: {problem}"));
             match &**key {
-                "store" => {
-                    store = Some(value.parse().map_err(|error| refused(format!("{error}")))?);
-                }
+                "store" => store = Some(parsed(key, value)?),
                 "watch" => self.watch = flag(value),
-                "resourceVersion" => {
-                    self.since = Some(value.parse().map_err(|error| refused(format!("{error}")))?);
+                "resourceVersion" => self.since = Some(parsed(key, value)?),
+                _ => {
+                    return Err(QuestionError::invalid(format!(
+                        "parameter {key:?} is unknown; known are store, watch and resourceVersion"
+                    )));
                 }
-                _ => return Err(unknown(key, "store, watch and resourceVersion")),
             }
         }
         let missing = || {

@@ -39,8 +39,7 @@ impl CompletionsRequest {
             }
         }
         let cursor = cursor.map_or(Ok(text.len()), |given| position(given, &text));
-        let cursor = cursor
-            .map_err(|problem| QuestionError::invalid(format!("parameter cursor: {problem}")))?;
+        let cursor = cursor.map_err(|problem| QuestionError::parameter(CURSOR, problem))?;
         let others = other_terms(&text, cursor);
         let search: Search = others.parse().unwrap_or_default();
         Ok(Self {

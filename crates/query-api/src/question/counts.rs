@@ -38,19 +38,16 @@ impl AggregateRequest {
 
     pub(super) fn with(mut self, parameters: &[QueryParameter<'_>]) -> Result<Self, QuestionError> {
         for QueryParameter { key, value, .. } in parameters {
-            let refused =
-                |problem: String| QuestionError::invalid(format!("parameter {key}: {problem}"));
+            let refused = |problem: &str| QuestionError::parameter(key, problem);
             match &**key {
-                "by" => self.by = group_keys(value).map_err(refused)?,
-                "top" => self.top = top(value).map_err(refused)?,
+                "by" => self.by = group_keys(value).map_err(|problem| refused(&problem))?,
+                "top" => self.top = top(value).map_err(|problem| refused(&problem))?,
                 "limit" | "continue" if !value.is_empty() => {
-                    return Err(refused(
-                        "counts are not paged; use top for fewer groups".to_owned(),
-                    ));
+                    return Err(refused("counts are not paged; use top for fewer groups"));
                 }
-                "orderBy" if !value.is_empty() => return Err(refused(MEANS_NOTHING.to_owned())),
+                "orderBy" if !value.is_empty() => return Err(refused(MEANS_NOTHING)),
                 "onlyMetadata" | "withRemainingCount" | "withContinue" => {
-                    return Err(refused(MEANS_NOTHING.to_owned()));
+                    return Err(refused(MEANS_NOTHING));
                 }
                 _ => self.list.set(key, value)?,
             }

@@ -8,11 +8,10 @@ use fleetdex_core::{
 };
 
 use super::{
-    errors::not_yet,
     parameters::{UNSUPPORTED, WITHOUT_EFFECT},
     resource_path::ResourcePath,
     store_kind::StoreKind,
-    values::{comma_separated, limit},
+    values::{comma_separated, limit, parsed},
 };
 use crate::{
     clusterpedia,
@@ -121,17 +120,15 @@ impl ListRequest {
         &mut self,
         parameters: &[QueryParameter<'_>],
     ) -> Result<(), QuestionError> {
-        let refused =
-            |problem: String| QuestionError::invalid(format!("parameter labelSelector: {problem}"));
-        let (labels, search_labels) =
-            clusterpedia::take(std::mem::take(&mut self.labels)).map_err(refused)?;
+        let (labels, search_labels) = clusterpedia::take(std::mem::take(&mut self.labels))
+            .map_err(|problem| QuestionError::parameter(LABEL_SELECTOR, problem))?;
         self.labels = labels;
-        for label in search_labels {
+        for (parameter, value) in search_labels {
             let is_given = parameters
                 .iter()
-                .any(|given| given.key == label.parameter && !given.value.is_empty());
+                .any(|given| given.key == parameter && !given.value.is_empty());
             if !is_given {
-                self.set(label.parameter, &label.value)?;
+                self.set(parameter, &value)?;
             }
         }
         Ok(())
@@ -145,7 +142,10 @@ impl ListRequest {
             explain,
             ..
         } = &self.options;
-        let problems = [
+        if !self.watch_options.watch {
+            return Ok(());
+        }
+        QuestionError::first_of([
             (
                 !owner.names.is_empty(),
                 "parameter ownerName: owners are looked up once, so a watch cannot follow them",
@@ -162,19 +162,11 @@ impl ListRequest {
                 *explain,
                 "parameter explain: only lists and counts are explained",
             ),
-        ];
-        match problems
-            .into_iter()
-            .find(|(is_requested, _)| *is_requested && self.watch_options.watch)
-        {
-            None => Ok(()),
-            Some((_, problem)) => Err(QuestionError::invalid(problem)),
-        }
+        ])
     }
 
     pub(super) fn set(&mut self, key: &str, value: &str) -> Result<(), QuestionError> {
-        let refused =
-            |problem: String| QuestionError::invalid(format!("parameter {key}: {problem}"));
+        let refused = |problem: String| QuestionError::parameter(key, problem);
         if self.watch_options.set(key, value).map_err(refused)? {
             return Ok(());
         }
@@ -197,13 +189,11 @@ impl ListRequest {
             "namespaces" => comma_separated(value, &mut self.namespaces).map_err(refused)?,
             "names" => comma_separated(value, &mut self.names).map_err(refused)?,
             "store" if value.is_empty() => {}
-            "store" => {
-                self.store = Some(value.parse().map_err(|error| refused(format!("{error}")))?);
-            }
+            "store" => self.store = Some(parsed(key, value)?),
             known if WITHOUT_EFFECT.contains(&known) => {}
             unsupported if UNSUPPORTED.contains(&unsupported) => {
                 if !value.is_empty() {
-                    return Err(not_yet(&format!("parameter {unsupported}")));
+                    return Err(QuestionError::not_yet(&format!("parameter {unsupported}")));
                 }
             }
             other => {

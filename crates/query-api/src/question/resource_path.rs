@@ -2,7 +2,6 @@
 
 use fleetdex_core::model::Namespace;
 
-use super::errors::not_yet;
 use crate::error::QuestionError;
 
 /// A resource path as API servers have it.
@@ -44,7 +43,7 @@ impl ResourcePath {
         let (plural, name) = match in_namespace {
             [] => return Err(no_resource()),
             [verb @ ("watch" | "proxy"), ..] => {
-                return Err(not_yet(&format!("path segment {verb:?}")));
+                return Err(QuestionError::not_yet(&format!("path segment {verb:?}")));
             }
             [plural] => (*plural, None),
             [plural, name] => (*plural, Some((*name).to_owned())),
@@ -58,8 +57,8 @@ impl ResourcePath {
         // As in an API server: no object can have such a name.
         for segment in namespace.into_iter().chain(name.as_deref()) {
             if matches!(segment, "." | "..") || segment.contains(['/', '%']) {
-                return Err(QuestionError::invalid(format!(
-                    "path: {segment:?} is not a valid name: it is '.' or '..', or has a '/' or a '%'"
+                return Err(QuestionError::path(format!(
+                    "{segment:?} is not a valid name: it is '.' or '..', or has a '/' or a '%'"
                 )));
             }
         }
@@ -68,8 +67,7 @@ impl ResourcePath {
             group: group.to_owned(),
             version: version.to_owned(),
             plural: plural.to_owned(),
-            namespace: parsed_namespace
-                .map_err(|error| QuestionError::invalid(format!("path: {error}")))?,
+            namespace: parsed_namespace.map_err(QuestionError::path)?,
             name,
         })
     }

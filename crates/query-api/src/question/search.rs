@@ -8,6 +8,7 @@ use fleetdex_search::Search;
 use super::{
     across_kinds::{selection, take},
     list::ListRequest,
+    values::parsed,
 };
 use crate::{
     error::QuestionError,
@@ -83,10 +84,10 @@ impl SearchRequest {
                 "parameter kinds: with the parameter q, write kind: in the search",
             ));
         }
-        let search = fleetdex_search::parse(&text)
-            .map_err(|error| QuestionError::invalid(format!("parameter q: {error}")))?;
-        let facets = parse_facets(&facets)
-            .map_err(|problem| QuestionError::invalid(format!("parameter facets: {problem}")))?;
+        let search =
+            fleetdex_search::parse(&text).map_err(|error| QuestionError::parameter(TEXT, error))?;
+        let facets =
+            parse_facets(&facets).map_err(|problem| QuestionError::parameter("facets", problem))?;
         let (options, after, others) = watch_options(&others)?;
         let mut list = selection(ListRequest::default(), &others, true)?;
         options.check(list.continue_token.is_some())?;
@@ -125,18 +126,14 @@ fn watch_options<'p>(
     let mut options = WatchOptions::default();
     let mut rest = Vec::new();
     for parameter in others {
-        let refused =
-            |problem| QuestionError::invalid(format!("parameter {}: {problem}", parameter.key));
         let is_option = options.set(&parameter.key, &parameter.value);
-        if !is_option.map_err(refused)? {
+        if !is_option.map_err(|problem| QuestionError::parameter(&parameter.key, problem))? {
             rest.push(parameter);
         }
     }
     let after = match version.as_str() {
         "" | "0" => None,
-        text => Some(text.parse::<SearchVersion>().map_err(|error| {
-            QuestionError::invalid(format!("parameter resourceVersion: {error}"))
-        })?),
+        text => Some(parsed::<SearchVersion>("resourceVersion", text)?),
     };
     if let Some(after) = after {
         options.resource_version = RequestedVersion::Version(after.version);
@@ -152,7 +149,7 @@ fn check_watch(
     explain: bool,
 ) -> Result<(), QuestionError> {
     let is_watch = options.watch;
-    let problems = [
+    QuestionError::first_of([
         (
             options.version_match == Some(ResourceVersionMatch::Exact),
             "parameter resourceVersionMatch: a search shows the current objects; only NotOlderThan is possible",
@@ -173,11 +170,7 @@ fn check_watch(
             is_watch && list.limit.is_some(),
             "parameter limit: a watch sends the changes of all objects that match",
         ),
-    ];
-    match problems.into_iter().find(|(is_requested, _)| *is_requested) {
-        None => Ok(()),
-        Some((_, problem)) => Err(QuestionError::invalid(problem)),
-    }
+    ])
 }
 
 fn parse_facets(value: &str) -> Result<Vec<Facet>, String> {

@@ -1,6 +1,15 @@
 //! Values of query parameters: limits and comma-separated lists.
 
-use std::num::NonZeroUsize;
+use std::{fmt::Display, num::NonZeroUsize, str::FromStr};
+
+use crate::error::QuestionError;
+
+/// The value of a parameter; an error names the parameter.
+pub(super) fn parsed<T: FromStr<Err: Display>>(key: &str, value: &str) -> Result<T, QuestionError> {
+    value
+        .parse()
+        .map_err(|error| QuestionError::parameter(key, error))
+}
 
 /// Zero means no limit, as in Kubernetes.
 pub(super) fn limit(value: &str) -> Result<Option<NonZeroUsize>, String> {
@@ -14,10 +23,7 @@ pub(super) fn limit(value: &str) -> Result<Option<NonZeroUsize>, String> {
 }
 
 /// Adds the items of a comma-separated list. A list that the path has filled already is refused.
-pub(super) fn comma_separated<T: std::str::FromStr>(
-    value: &str,
-    list: &mut Vec<T>,
-) -> Result<(), String> {
+pub(super) fn comma_separated<T: FromStr>(value: &str, list: &mut Vec<T>) -> Result<(), String> {
     if value.is_empty() {
         return Ok(());
     }

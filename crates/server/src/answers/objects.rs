@@ -3,325 +3,209 @@
 use std::sync::Arc;
 
 use axum::{body::Body, extract::Request};
-use fleetdex_core::{
-    model::ClusterName,
-    query::{Requester, ResourceName},
-};
+use fleetdex_core::query::{Requester, ResourceName};
 use fleetdex_interpreter::results;
 use fleetdex_query_api::{
     access::Attributes,
     answer::Answer,
     question::{
-        AggregateRequest, ImagesRequest, ListRequest, MergedRequest, ObjectsRequest,
-        RelatedRequest, SearchRequest,
+        AggregateRequest, CompletionsRequest, ImagesRequest, ListRequest, MergedRequest,
+        ObjectsRequest, RelatedRequest, SearchRequest,
     },
 };
 
 use crate::{
     answers::{
-        reply::{Reply, UnencodedAnswer, encoded},
+        context::{AnswerContext, Answers, all_warnings},
+        reply::{Reply, encoded},
         request_body::json_body,
         response::{counted_document, tagged, unknown_parameters, with_warnings},
-        state::Answers,
     },
     api_error::ApiError,
     auth::{authentication_mode::AuthenticationMode, caller::Caller},
     catalog::Catalog,
     limits::{UserPermit, guarded_body::guarded},
     read::{
-        across_kinds::AcrossKinds,
-        aggregate, explain, fleet, images,
+        aggregate, completions, explain, fleet, images,
         interpretation::{RequestInterpreter, body::InterpretRequest},
         list, merged, objects, owners,
-        query_plan::{self, QueryPlan, bounded},
+        permitted::{VisibilityFilter, permitted_objects, visible_catalog},
+        query_plan::{self, QueryPlan},
         related, search,
-        visible_objects::{VisibilityFilter, permitted_objects, visible_catalog},
     },
     render::representation::{MetaVersion, OutputKind, Representation},
 };
-
-/// Bytes that one byte of a selection across kinds takes at most: in the queries that are in
-/// flight, parsed and translated.
-const SELECTION_COPIES: usize = 16;
 
 /// The attributes that the request was authorized with; none for the holder of the token file.
 pub(crate) fn attributes(request: &Request) -> Option<Attributes> {
     request.extensions().get().cloned()
 }
 
-/// Lists or explains objects.
-pub(crate) async fn list_objects(
-    answers: &Answers,
-    caller: &Caller,
-    catalog: &Arc<Catalog>,
-    request: &ListRequest,
-    representation: Representation,
-) -> Result<Reply, ApiError> {
-    let PermittedQuery {
-        plan,
-        warnings,
-        reservation,
-        ..
-    } = permitted_query(answers, caller, catalog, request).await?;
-    if request.options.explain {
-        return Ok(Reply::from(UnencodedAnswer {
-            answer: Answer::Explanation(explain::list(&plan, request).await?),
-            warnings,
-            representation,
-            reservation,
-        }));
+impl AnswerContext<'_> {
+    /// Lists or explains objects.
+    pub(crate) async fn list_objects(&self, request: &ListRequest) -> Result<Reply, ApiError> {
+        let answers = self.answers;
+        let query = permitted_query(answers, self.caller, self.catalog, request).await?;
+        if request.options.explain {
+            let explanation = Answer::Explanation(explain::list(&query.plan, request).await?);
+            return Ok(self.reply(explanation, query.warnings, query.reservation));
+        }
+        let shown = narrowed(self.representation, request);
+        // A client that lists usually watches next.
+        let replication = answers.peers.subscribe(&query.plan, &request.resource);
+        let _replication = replication.await?;
+        let planned = answers.moves.planned(self.catalog, &answers.catalog);
+        let (caller, keys) = (self.caller, &answers.keys);
+        let response = list::respond(&planned, query.plan, request, shown, caller, keys).await?;
+        let response = tagged(response).map(|body| reserved(body, query.reservation));
+        Ok(Reply::Response(with_warnings(response, &query.warnings)))
     }
-    let representation = narrowed(representation, request);
-    // A client that lists usually watches next.
-    let _replication = answers.peers.subscribe(&plan, &request.resource).await?;
-    let planned = answers.moves.planned(catalog, &answers.catalog);
-    let keys = &answers.keys;
-    let response = list::respond(&planned, plan, request, representation, caller, keys).await?;
-    let response = tagged(response).map(|body| reserved(body, reservation));
-    Ok(Reply::Response(with_warnings(response, &warnings)))
-}
 
-/// Counts objects, or explains the counts.
-pub(crate) async fn count_objects(
-    answers: &Answers,
-    caller: &Caller,
-    catalog: &Arc<Catalog>,
-    request: &AggregateRequest,
-    representation: Representation,
-) -> Result<Reply, ApiError> {
-    let PermittedQuery {
-        plan,
-        warnings,
-        catalog,
-        reservation,
-    } = permitted_query(answers, caller, catalog, &request.list).await?;
-    aggregate::check_keys(catalog.find(&plan.query.resource), request)?;
-    let answer = if request.list.options.explain {
-        Answer::Explanation(explain::counts(&plan, request).await?)
-    } else {
-        let counted = aggregate::count(plan, request).await?;
-        aggregate::answer(counted, request, representation.output)
-    };
-    Ok(Reply::from(UnencodedAnswer {
-        answer,
-        warnings,
-        representation,
-        reservation,
-    }))
-}
+    /// Counts objects, or explains the counts.
+    pub(super) async fn count_objects(
+        &self,
+        request: &AggregateRequest,
+    ) -> Result<Reply, ApiError> {
+        let list = &request.list;
+        let query = permitted_query(self.answers, self.caller, self.catalog, list).await?;
+        let plan = query.plan;
+        aggregate::check_keys(query.catalog.find(&plan.query.resource), request)?;
+        let answer = if list.options.explain {
+            Answer::Explanation(explain::counts(&plan, request).await?)
+        } else {
+            let counted = aggregate::count(plan, request).await?;
+            aggregate::answer(counted, request, self.representation.output)
+        };
+        Ok(self.reply(answer, query.warnings, query.reservation))
+    }
 
-/// Searches objects of every kind.
-pub(crate) async fn search_objects(
-    answers: &Answers,
-    caller: &Caller,
-    catalog: &Arc<Catalog>,
-    request: &ObjectsRequest,
-    representation: Representation,
-) -> Result<Reply, ApiError> {
-    let list = &request.list;
-    let reservation = reserve_selection(answers, caller, list)?;
-    let kinds = across_kinds(answers, caller, catalog, &list.clusters).await?;
-    let (found, warnings) = objects::search(&kinds, request).await?;
-    let answer = objects::answer(found, representation.output);
-    let warnings = all_warnings(&list.ignored, warnings);
-    Ok(Reply::from(UnencodedAnswer {
-        answer,
-        warnings,
-        representation,
-        reservation,
-    }))
-}
+    /// Searches objects of every kind.
+    pub(super) async fn search_objects(&self, request: &ObjectsRequest) -> Result<Reply, ApiError> {
+        let list = &request.list;
+        let reservation = self.reserve_selection(list)?;
+        let kinds = self.across_kinds(&list.clusters).await?;
+        let (found, warnings) = objects::search(&kinds, request).await?;
+        let answer = objects::answer(found, self.representation.output);
+        Ok(self.reply(answer, all_warnings(&list.ignored, warnings), reservation))
+    }
 
-/// Searches all kinds.
-pub(crate) async fn search_all_kinds(
-    answers: &Answers,
-    caller: &Caller,
-    catalog: &Arc<Catalog>,
-    request: &SearchRequest,
-    representation: Representation,
-) -> Result<Reply, ApiError> {
-    let list = &request.list;
-    let reservation = reserve_selection(answers, caller, list)?;
-    let named = search::named_clusters(request);
-    let kinds = across_kinds(answers, caller, catalog, &named).await?;
-    let (answer, warnings) = if request.explain {
-        let (explanation, warnings) = search::explain(&kinds, request).await?;
-        (Answer::Explanation(explanation), warnings)
-    } else {
-        let found = search::search(&kinds, request, &answers.keys, |bytes| {
-            answers.limits.reserve_query(caller, bytes)
+    /// Searches all kinds.
+    pub(super) async fn search_all_kinds(
+        &self,
+        request: &SearchRequest,
+    ) -> Result<Reply, ApiError> {
+        let reservation = self.reserve_selection(&request.list)?;
+        let kinds = self.across_kinds(&search::named_clusters(request)).await?;
+        let (answer, warnings) = if request.explain {
+            let (explanation, warnings) = search::explain(&kinds, request).await?;
+            (Answer::Explanation(explanation), warnings)
+        } else {
+            let found = search::search(&kinds, request, &self.answers.keys, |bytes| {
+                self.answers.limits.reserve_query(self.caller, bytes)
+            });
+            let (found, warnings) = found.await?;
+            (objects::answer(found, self.representation.output), warnings)
+        };
+        let warnings = all_warnings(&request.list.ignored, warnings);
+        Ok(self.reply(answer, warnings, reservation))
+    }
+
+    /// Completes a search.
+    pub(super) async fn complete_search(
+        &self,
+        request: &CompletionsRequest,
+    ) -> Result<Reply, ApiError> {
+        let reservation = self.reserve_selection(&request.others.list)?;
+        // Clusters that the caller may not see are not found; a name that is being written is no
+        // reason for a refusal.
+        let kinds = self.across_kinds(&[]).await?;
+        let found = completions::completions(&kinds, request, |bytes| {
+            self.answers.limits.reserve_query(self.caller, bytes)
         });
         let (found, warnings) = found.await?;
-        (objects::answer(found, representation.output), warnings)
-    };
-    let warnings = all_warnings(&list.ignored, warnings);
-    Ok(Reply::from(UnencodedAnswer {
-        answer,
-        warnings,
-        representation,
-        reservation,
-    }))
-}
+        let warnings = all_warnings(&request.ignored, warnings);
+        Ok(self.reply(Answer::Completions(found), warnings, reservation))
+    }
 
-/// Finds the relations of an object.
-pub(crate) async fn related_objects(
-    answers: &Answers,
-    caller: &Caller,
-    catalog: &Arc<Catalog>,
-    request: &RelatedRequest,
-    representation: Representation,
-) -> Result<Reply, ApiError> {
-    let list = &request.list;
-    let kinds = across_kinds(answers, caller, catalog, &list.clusters).await?;
-    let (found, warnings) = related::search(&kinds, request).await?;
-    let answer = related::answer(&found, representation.output);
-    let warnings = all_warnings(&list.ignored, warnings);
-    Ok(Reply::from(UnencodedAnswer {
-        answer,
-        warnings,
-        representation,
-        reservation: Vec::new(),
-    }))
-}
+    /// Finds the relations of an object.
+    pub(super) async fn related_objects(
+        &self,
+        request: &RelatedRequest,
+    ) -> Result<Reply, ApiError> {
+        let list = &request.list;
+        let kinds = self.across_kinds(&list.clusters).await?;
+        let (found, warnings) = related::search(&kinds, request).await?;
+        let answer = related::answer(&found, self.representation.output);
+        Ok(self.reply(answer, all_warnings(&list.ignored, warnings), Vec::new()))
+    }
 
-/// Shows one object as all clusters have it.
-pub(crate) async fn merged_object(
-    answers: &Answers,
-    caller: &Caller,
-    catalog: &Arc<Catalog>,
-    request: &MergedRequest,
-    representation: Representation,
-) -> Result<Reply, ApiError> {
-    let list = &request.list;
-    let kinds = across_kinds(answers, caller, catalog, &list.clusters).await?;
-    let interpreter = interpreter(answers, kinds.catalog(), caller);
-    let (object, warnings) = merged::merge(&kinds, &interpreter, request).await?;
-    let result = merged::document(&object, representation.output)?;
-    let response = counted_document(result.get(), representation).await?;
-    let warnings = all_warnings(&list.ignored, warnings);
-    Ok(Reply::Response(with_warnings(response, &warnings)))
-}
+    /// Shows one object as all clusters have it.
+    pub(super) async fn merged_object(&self, request: &MergedRequest) -> Result<Reply, ApiError> {
+        let list = &request.list;
+        let kinds = self.across_kinds(&list.clusters).await?;
+        let interpreter = self.interpreter(&kinds.catalog);
+        let (object, warnings) = merged::merge(&kinds, &interpreter, request).await?;
+        let result = merged::document(&object, self.representation.output)?;
+        let response = counted_document(result.get(), self.representation).await?;
+        let warnings = all_warnings(&list.ignored, warnings);
+        Ok(Reply::Response(with_warnings(response, &warnings)))
+    }
 
-/// Reports how the clusters that the caller may see are read, and the registries to those who may
-/// list them.
-pub(crate) async fn report_fleet(
-    answers: &Answers,
-    caller: &Caller,
-    catalog: &Arc<Catalog>,
-    representation: Representation,
-) -> Result<Reply, ApiError> {
-    let mode = &answers.authentication_mode;
-    let visible = visible_catalog(mode, caller, catalog, &[], None).await?;
-    let registries = match mode {
-        AuthenticationMode::LoopbackToken(_) => Some(answers.registries.statuses()),
-        AuthenticationMode::Delegated(auth) => {
-            let access = fleet::registries_access();
-            match auth.authorizer().check(caller, &access).await {
-                Ok(()) => Some(answers.registries.statuses()),
-                Err(ApiError::Forbidden(_)) => None,
-                Err(error) => return Err(error),
+    /// Reports how the clusters that the caller may see are read, and the registries to those who
+    /// may list them.
+    pub(super) async fn report_fleet(&self) -> Result<Reply, ApiError> {
+        let (answers, caller) = (self.answers, self.caller);
+        let mode = &answers.authentication_mode;
+        let visible = visible_catalog(mode, caller, self.catalog, &[], None).await?;
+        let registries = match mode {
+            AuthenticationMode::LoopbackToken(_) => Some(answers.registries.statuses()),
+            AuthenticationMode::Delegated(auth) => {
+                let access = fleet::registries_access();
+                match auth.authorizer.check(caller, &access).await {
+                    Ok(()) => Some(answers.registries.statuses()),
+                    Err(ApiError::Forbidden(_)) => None,
+                    Err(error) => return Err(error),
+                }
             }
-        }
-    };
-    let report = fleet::report(&visible, &answers.metrics.lags(), registries);
-    let answer = Answer::Fleet(Box::new(report));
-    Ok(Reply::from(UnencodedAnswer {
-        answer,
-        warnings: Vec::new(),
-        representation,
-        reservation: Vec::new(),
-    }))
-}
+        };
+        let report = fleet::report(&visible, &answers.metrics.lags(), registries);
+        Ok(self.reply(Answer::Fleet(Box::new(report)), Vec::new(), Vec::new()))
+    }
 
-/// Counts the images of Pods.
-pub(crate) async fn count_images(
-    answers: &Answers,
-    caller: &Caller,
-    catalog: &Arc<Catalog>,
-    request: &ImagesRequest,
-    representation: Representation,
-) -> Result<Reply, ApiError> {
-    let PermittedQuery {
-        plan,
-        mut warnings,
-        reservation,
-        ..
-    } = permitted_query(answers, caller, catalog, &request.list).await?;
-    let (counts, incomplete) = images::count(plan).await?;
-    warnings.extend(incomplete);
-    let answer = images::answer(counts, representation.output);
-    Ok(Reply::from(UnencodedAnswer {
-        answer,
-        warnings,
-        representation,
-        reservation,
-    }))
-}
+    /// Counts the images of Pods.
+    pub(super) async fn count_images(&self, request: &ImagesRequest) -> Result<Reply, ApiError> {
+        let list = &request.list;
+        let query = permitted_query(self.answers, self.caller, self.catalog, list).await?;
+        let mut warnings = query.warnings;
+        let (counts, incomplete) = images::count(query.plan).await?;
+        warnings.extend(incomplete);
+        let answer = images::answer(counts, self.representation.output);
+        Ok(self.reply(answer, warnings, query.reservation))
+    }
 
-/// Runs an operation of a resource interpreter on the object in the body.
-pub(crate) async fn interpret(
-    answers: &Answers,
-    caller: &Caller,
-    catalog: &Arc<Catalog>,
-    request: Request,
-    representation: Representation,
-) -> Result<Reply, ApiError> {
-    let interpreter = interpreter(answers, catalog, caller);
-    let body = json_body(&answers.limits, request).await?;
-    let interpreted =
-        interpreter.run_text(body, InterpretRequest::parse, |parsed| parsed.request());
-    // The memory of the result is reserved with that of the body.
-    let (_parsed, interpreted) = interpreted.await?;
-    let mut result = results::object(&interpreted.response);
-    result.insert(
-        "interpretedBy".to_owned(),
-        interpreted.interpreted_by.into(),
-    );
-    let response = counted_document(&encoded(&result)?, representation).await?;
-    Ok(Reply::Response(with_warnings(
-        response,
-        &interpreter.warnings(),
-    )))
-}
+    /// Runs an operation of a resource interpreter on the object in the body.
+    pub(super) async fn interpret(&self, request: Request) -> Result<Reply, ApiError> {
+        let interpreter = self.interpreter(self.catalog);
+        let body = json_body(&self.answers.limits, request).await?;
+        let interpreted =
+            interpreter.run_text(body, InterpretRequest::parse, |parsed| parsed.request());
+        // The memory of the result is reserved with that of the body.
+        let (_parsed, interpreted) = interpreted.await?;
+        let mut result = results::object(&interpreted.response);
+        result.insert(
+            "interpretedBy".to_owned(),
+            interpreted.interpreted_by.into(),
+        );
+        let response = counted_document(&encoded(&result)?, self.representation).await?;
+        let warnings = interpreter.warnings();
+        Ok(Reply::Response(with_warnings(response, &warnings)))
+    }
 
-/// Runs operations for a request that begins now.
-fn interpreter(answers: &Answers, catalog: &Arc<Catalog>, caller: &Caller) -> RequestInterpreter {
-    let time = answers.limits.request_timeout();
-    RequestInterpreter::new(&answers.interpreters, catalog, caller, time)
-}
-
-/// The memory of a selection that is sent to the store of every kind, a few at a time.
-pub(super) fn reserve_selection(
-    answers: &Answers,
-    caller: &Caller,
-    list: &ListRequest,
-) -> Result<Vec<UserPermit>, ApiError> {
-    let selectors = list.labels.to_string().len() + list.fields.to_string().len();
-    let names: usize = list.names.iter().map(String::len).sum();
-    let namespaces: usize = list.namespaces.iter().map(|name| name.as_str().len()).sum();
-    let search = list.search.as_ref().map_or(0, String::len);
-    let bytes = selectors + names + namespaces + search;
-    answers
-        .limits
-        .reserve_query(caller, bytes * SELECTION_COPIES)
-}
-
-/// What a request across kinds may search.
-pub(super) async fn across_kinds<'s>(
-    answers: &'s Answers,
-    caller: &'s Caller,
-    catalog: &Arc<Catalog>,
-    named: &[ClusterName],
-) -> Result<AcrossKinds<'s>, ApiError> {
-    let (mode, permits) = (&answers.authentication_mode, answers.limits.search_pages());
-    AcrossKinds::new(mode, permits, caller, catalog, named).await
-}
-
-/// The warnings of an answer about several kinds: about ignored parameters, and what is missing.
-pub(super) fn all_warnings(ignored: &[String], warnings: Vec<String>) -> Vec<String> {
-    let mut all = unknown_parameters(ignored);
-    all.extend(bounded(warnings));
-    all
+    /// Runs operations for a request that begins now.
+    fn interpreter(&self, catalog: &Arc<Catalog>) -> RequestInterpreter {
+        let time = self.answers.limits.request_timeout;
+        RequestInterpreter::new(&self.answers.interpreters, catalog, self.caller, time)
+    }
 }
 
 /// A query plan for a caller.
@@ -346,37 +230,24 @@ pub(crate) async fn permitted_query(
     let resource = ResourceName::new(&request.resource.group, &request.resource.plural);
     // Owners may be of any resource.
     let only = (!request.options.owner.is_given()).then_some(&resource);
-    let catalog = visible_catalog(
-        &answers.authentication_mode,
-        caller,
-        catalog,
-        &request.clusters,
-        only,
-    )
-    .await?;
-    let permission =
-        permitted_objects(&answers.authentication_mode, caller, &catalog, request).await?;
+    let mode = &answers.authentication_mode;
+    let catalog = visible_catalog(mode, caller, catalog, &request.clusters, only).await?;
+    let permission = permitted_objects(mode, caller, &catalog, request).await?;
     let mut plan = query_plan::plan(&catalog, request, permission.permitted)?;
     plan.query.requester = Requester::User(caller.name.as_str().into());
-    owners::resolve(
-        &mut plan,
-        &request.options.owner,
-        &VisibilityFilter {
-            authentication_mode: &answers.authentication_mode,
-            caller,
-            catalog: &catalog,
-        },
-    )
-    .await?;
+    let filter = VisibilityFilter {
+        authentication_mode: mode,
+        caller,
+        catalog: &catalog,
+    };
+    owners::resolve(&mut plan, &request.options.owner, &filter).await?;
     // The query itself, and one translation of it for each store.
     let reservation = answers
         .limits
         .reserve_query(caller, plan.query.bytes() * (1 + plan.stores.parts().len()))?;
-    let warnings = unknown_parameters(&request.ignored)
-        .into_iter()
-        .chain(permission.warnings)
-        .chain(plan.warnings.clone())
-        .collect();
+    let mut warnings = unknown_parameters(&request.ignored);
+    warnings.extend(permission.warnings);
+    warnings.extend(plan.warnings.clone());
     Ok(PermittedQuery {
         plan,
         warnings,

@@ -27,12 +27,6 @@ pub(crate) struct UnencodedAnswer {
     pub(super) reservation: Vec<UserPermit>,
 }
 
-impl From<UnencodedAnswer> for Reply {
-    fn from(answer: UnencodedAnswer) -> Self {
-        Self::Answer(Box::new(answer))
-    }
-}
-
 impl Reply {
     /// The same with these warnings, too.
     pub(super) fn warning(self, added: &[String]) -> Self {

@@ -30,12 +30,11 @@ pub(crate) async fn json_body(limits: &RequestLimits, request: Request) -> Resul
 /// A body. The request timeout applies to the bodies of long-running requests, too. Its memory
 /// counts until the last clone of it is dropped.
 pub(crate) async fn read_body(limits: &RequestLimits, body: Body) -> Result<Bytes, ApiError> {
-    let patience = limits.request_timeout();
+    let patience = limits.request_timeout;
     let request = UserRequest::current();
     let intake = request.memory();
-    timeout(patience, intake.read(body, MAX_BODY_BYTES))
-        .await
-        .map_err(|_| ApiError::RequestTimeout(patience.as_secs()))?
+    let read = timeout(patience, intake.read(body, MAX_BODY_BYTES)).await;
+    read.map_err(|_| ApiError::RequestTimeout(patience.as_secs()))?
         .map_err(unread)
 }
 

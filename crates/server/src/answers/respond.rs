@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use axum::{
+    body::Body,
     extract::Request,
-    http::{Method, StatusCode},
+    http::{HeaderValue, Method, StatusCode, header},
     response::Response,
 };
 use fleetdex_limits::request::UserRequest;
@@ -15,25 +16,19 @@ use fleetdex_query_api::{
 use serde_json::value::RawValue;
 
 use super::{
-    aggregated_discovery::{aggregated_discovery, wants_aggregated},
-    completions::complete_search,
-    objects::{
-        attributes, count_images, count_objects, interpret, list_objects, merged_object,
-        related_objects, report_fleet, search_all_kinds, search_objects,
-    },
+    context::{AnswerContext, Answers},
+    objects::attributes,
     reply::Reply,
-    response::{document, json, options, unknown_parameters},
-    state::Answers,
-    watches::{watch_all_kinds, watch_objects},
+    response::{document, json, options, typed, unknown_parameters},
 };
 use crate::{
     api_error::ApiError,
     auth::caller::Caller,
     catalog::Catalog,
-    read::{verify::Verification, visible_objects::visible_clusters},
+    read::{permitted::visible_clusters, verify::Verification},
     render::{
         discovery, group_discovery,
-        representation::{Endpoint, Representation},
+        representation::{Endpoint, Representation, accept_header},
     },
     watch::changes,
 };
@@ -118,7 +113,9 @@ async fn reply(
     let ignored = unknown_parameters(&question::ignored(&question, uri.query())?);
     let catalog = Arc::clone(&answers.catalog.borrow());
     check_registries_are_read(&question, &catalog)?;
-    if question == Question::Discovery(GroupDiscovery::Groups) && wants_aggregated(&request) {
+    if question == Question::Discovery(GroupDiscovery::Groups)
+        && group_discovery::wants_aggregated(&accept_header(request.headers()))
+    {
         return Ok(Reply::Response(aggregated_discovery()).warning(&ignored));
     }
     let shown = match endpoint(&question) {
@@ -126,40 +123,36 @@ async fn reply(
         None => Representation::PLAIN,
     };
     let authorized_as = attributes(&request);
+    let context = AnswerContext {
+        answers,
+        caller,
+        catalog: &catalog,
+        representation: shown,
+    };
     let reply = match question {
         Question::Version => own_document(&discovery::version()?, shown),
         Question::Discovery(which) => own_document(&discovery::group_discovery(&which)?, shown),
         Question::OpenApi(which) => own_document(&group_discovery::open_api(which)?, shown),
         Question::List(list) if list.watch_options.watch => {
-            let watched = watch_objects(answers, caller, &catalog, &list, shown, authorized_as);
-            watched.await.map(Reply::Response)
+            let watched = context.watch_objects(&list, authorized_as).await;
+            watched.map(Reply::Response)
         }
-        Question::List(list) => list_objects(answers, caller, &catalog, &list, shown).await,
-        Question::Aggregate(counts) => {
-            count_objects(answers, caller, &catalog, &counts, shown).await
-        }
-        Question::Objects(search) => {
-            search_objects(answers, caller, &catalog, &search, shown).await
-        }
+        Question::List(list) => context.list_objects(&list).await,
+        Question::Aggregate(counts) => context.count_objects(&counts).await,
+        Question::Objects(search) => context.search_objects(&search).await,
         Question::Search(search) => match search.watch {
-            None => search_all_kinds(answers, caller, &catalog, &search, shown).await,
+            None => context.search_all_kinds(&search).await,
             Some(watch) => {
-                let search = (&*search, watch);
-                let watched =
-                    watch_all_kinds(answers, caller, &catalog, search, shown, authorized_as);
+                let watched = context.watch_all_kinds(&search, watch, authorized_as);
                 watched.await.map(Reply::Response)
             }
         },
-        Question::Completions(completed) => {
-            complete_search(answers, caller, &catalog, &completed, shown).await
-        }
-        Question::Related(search) => {
-            related_objects(answers, caller, &catalog, &search, shown).await
-        }
-        Question::Merged(merged) => merged_object(answers, caller, &catalog, &merged, shown).await,
-        Question::Images(images) => count_images(answers, caller, &catalog, &images, shown).await,
-        Question::Interpret => interpret(answers, caller, &catalog, request, shown).await,
-        Question::Clusters => report_fleet(answers, caller, &catalog, shown).await,
+        Question::Completions(completed) => context.complete_search(&completed).await,
+        Question::Related(search) => context.related_objects(&search).await,
+        Question::Merged(merged) => context.merged_object(&merged).await,
+        Question::Images(images) => context.count_images(&images).await,
+        Question::Interpret => context.interpret(request).await,
+        Question::Clusters => context.report_fleet().await,
         Question::Changes(since) => {
             let body = changes::respond(&catalog, &since, answers.catalog.clone()).await?;
             Ok(Reply::Response(json(StatusCode::OK, body)))
@@ -190,6 +183,15 @@ fn endpoint(question: &Question) -> Option<Endpoint> {
         | Question::Interpret
         | Question::Clusters => Endpoint::Document,
     })
+}
+
+/// Aggregated discovery of the server's own groups.
+fn aggregated_discovery() -> Response {
+    let body = Body::from(group_discovery::aggregated().to_string());
+    let mut response = typed(StatusCode::OK, group_discovery::AGGREGATED_TYPE, body);
+    let vary = HeaderValue::from_static("accept");
+    response.headers_mut().insert(header::VARY, vary);
+    response
 }
 
 /// A document of this server itself.

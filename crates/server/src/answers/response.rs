@@ -28,12 +28,17 @@ const MAX_NAMED: usize = 16;
 const MAX_NAME: usize = 64;
 
 pub(crate) fn json(code: StatusCode, body: Body) -> Response {
+    typed(code, "application/json", body)
+}
+
+/// A response of a media type.
+pub(crate) fn typed(code: StatusCode, media_type: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = code;
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
+    let media_type = HeaderValue::from_static(media_type);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, media_type);
     response
 }
 
@@ -67,28 +72,18 @@ fn whole(bytes: Bytes, representation: Representation) -> Response {
 }
 
 pub(crate) fn tagged(list: list::ListResponse) -> Response {
-    let mut response = json(StatusCode::OK, list.body);
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static(list.media_type),
-    );
-    response
-        .headers_mut()
-        .insert(header::VARY, HeaderValue::from_static("accept"));
-    if let Some(tag) = list.tag {
-        response.headers_mut().insert(header::ETAG, tag);
-    }
+    let mut response = typed(StatusCode::OK, list.media_type, list.body);
+    let headers = response.headers_mut();
+    headers.insert(header::VARY, HeaderValue::from_static("accept"));
+    headers.extend(list.tag.map(|tag| (header::ETAG, tag)));
     response.extensions_mut().insert(Compressible);
     response
 }
 
 /// Replaces a response that the client has already by 304.
 pub(crate) fn not_modified(known: &IfNoneMatch, mut response: Response) -> Response {
-    if response
-        .headers()
-        .get(header::ETAG)
-        .is_some_and(|tag| known.has(tag))
-    {
+    let tag = response.headers().get(header::ETAG);
+    if tag.is_some_and(|tag| known.has(tag)) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response.headers_mut().remove(header::CONTENT_TYPE);
         *response.body_mut() = Body::empty();
@@ -118,11 +113,15 @@ pub(crate) fn refusal(error: &ApiError) -> Response {
 
 /// The response to OPTIONS.
 pub(crate) fn options(allowed: &'static str) -> Response {
+    allowing(StatusCode::NO_CONTENT, allowed)
+}
+
+/// A response that says which methods are served.
+pub(crate) fn allowing(code: StatusCode, allowed: &'static str) -> Response {
     let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    response
-        .headers_mut()
-        .insert(header::ALLOW, HeaderValue::from_static(allowed));
+    *response.status_mut() = code;
+    let allowed = HeaderValue::from_static(allowed);
+    response.headers_mut().insert(header::ALLOW, allowed);
     response
 }
 

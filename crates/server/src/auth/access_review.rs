@@ -72,10 +72,8 @@ pub fn forbidden(attributes: &Attributes, caller: &Caller, reason: &str) -> Forb
             let what = subresource
                 .as_ref()
                 .map_or_else(|| resource.clone(), |below| format!("{resource}/{below}"));
-            let named = name
-                .as_ref()
-                .map(|name| format!(" {name:?}"))
-                .unwrap_or_default();
+            let named = name.as_ref().map(|name| format!(" {name:?}"));
+            let named = named.unwrap_or_default();
             let scope = namespace.as_ref().map_or_else(
                 || "at the cluster scope".to_owned(),
                 |name| format!("in the namespace {name:?}"),

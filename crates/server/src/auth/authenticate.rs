@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use axum::extract::Request;
 use http::{HeaderMap, header::AUTHORIZATION};
 use parking_lot::Mutex;
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -78,6 +79,12 @@ impl RemoteClient {
         Self::at(Ipv4Addr::UNSPECIFIED.into(), Vec::new())
     }
 
+    /// The client that sends a request.
+    pub fn of(request: &Request) -> Arc<Self> {
+        let client = request.extensions().get::<Arc<Self>>().cloned();
+        client.unwrap_or_else(Self::unknown)
+    }
+
     fn check(&self, trust: &ClientTrust) -> CertificateCheck {
         let mut cached = self.check.lock();
         let is_current = |check: &&CertificateCheck| {
@@ -102,10 +109,8 @@ impl RemoteClient {
         };
         check.front_proxy = trust.verify_front_proxy(chain, now);
         let user = |()| identity::of_certificate(leaf);
-        check.client = trust
-            .client
-            .as_ref()
-            .map(|bundle| bundle.verify(chain, now).map(user));
+        let clients = trust.client.as_ref();
+        check.client = clients.map(|bundle| bundle.verify(chain, now).map(user));
         check
     }
 }
@@ -115,16 +120,6 @@ impl RemoteClient {
 pub struct Authenticator {
     trust: watch::Receiver<Arc<ClientTrust>>,
     tokens: TokenAuthenticator,
-}
-
-impl std::fmt::Debug for ClientTrust {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("ClientTrust")
-            .field("revision", &self.revision)
-            .field("allowed_names", &self.allowed_names)
-            .field("headers", &self.headers)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Authenticator {
@@ -189,11 +184,8 @@ fn accept(mut caller: Caller) -> Result<Caller, ApiError> {
         tracing::debug!(user = ?caller.name, groups = ?caller.groups, "refused a caller whose name does not fit into a header");
         return Err(ApiError::Unauthenticated);
     }
-    if !caller
-        .groups
-        .iter()
-        .any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED)
-    {
+    let mut groups = caller.groups.iter();
+    if !groups.any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED) {
         caller.groups.push(AUTHENTICATED.to_owned());
     }
     Ok(caller)
@@ -201,12 +193,8 @@ fn accept(mut caller: Caller) -> Result<Caller, ApiError> {
 
 /// The token of `Authorization: Bearer <token>`; the scheme is case-insensitive.
 pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers
-        .get(AUTHORIZATION)?
-        .to_str()
-        .ok()?
-        .trim()
-        .split_once(' ')?;
+    let header = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = header.trim().split_once(' ')?;
     Some(token.trim()).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
 }
 

@@ -46,8 +46,8 @@ pub enum AuthorizationMode {
 /// Authorizes callers by the reviews of API servers.
 #[derive(Clone, Debug)]
 pub struct Authorizer {
-    reviews: Reviews,
-    mode: AuthorizationMode,
+    pub(super) reviews: Reviews,
+    pub(super) mode: AuthorizationMode,
 }
 
 impl Authorizer {
@@ -56,26 +56,13 @@ impl Authorizer {
         Self { reviews, mode }
     }
 
-    /// Whose RBAC decides about objects.
-    pub(super) fn mode(&self) -> AuthorizationMode {
-        self.mode
-    }
-
-    /// The reviews that decide.
-    pub(super) fn reviews(&self) -> &Reviews {
-        &self.reviews
-    }
-
     /// Refuses a request that the control plane does not allow.
     pub async fn check(&self, caller: &Caller, attributes: &Attributes) -> Result<(), ApiError> {
         if caller.is_superuser() || attributes.is_health() {
             return Ok(());
         }
-        match self
-            .reviews
-            .decide(Reviewer::ControlPlane, caller, attributes)
-            .await?
-        {
+        let reviewer = Reviewer::ControlPlane;
+        match self.reviews.decide(reviewer, caller, attributes).await? {
             Decision::Allowed => Ok(()),
             Decision::Denied(reason) => Err(forbidden(attributes, caller, &reason).into()),
         }
@@ -144,11 +131,8 @@ impl Authorizer {
             return Ok(None);
         }
         let any = Attributes::of_cluster(None);
-        let refusal = match self
-            .reviews
-            .decide(Reviewer::ControlPlane, caller, &any)
-            .await?
-        {
+        let decision = self.reviews.decide(Reviewer::ControlPlane, caller, &any);
+        let refusal = match decision.await? {
             Decision::Allowed => return Ok(None),
             Decision::Denied(reason) => forbidden(&any, caller, &reason),
         };
@@ -163,23 +147,28 @@ impl Authorizer {
                 "clusters",
             ));
         }
-        let reviews = requested
-            .into_iter()
-            .map(|name| (name, Attributes::of_cluster(Some(name))))
-            .collect();
-        let mut decisions = self
-            .decide_all(Reviewer::ControlPlane, caller, reviews)
-            .await?;
+        let mut reviews = Vec::new();
+        for name in requested {
+            let review = async move {
+                let one = Attributes::of_cluster(Some(name));
+                let decision = self.reviews.decide(Reviewer::ControlPlane, caller, &one);
+                Ok::<_, ReviewError>((name, decision.await?))
+            };
+            reviews.push(review.boxed());
+        }
+        let decided = stream::iter(reviews).buffer_unordered(CONCURRENT);
+        let mut decisions: Vec<(&ClusterName, Decision)> = decided.try_collect().await?;
         decisions.sort_by_key(|(name, _)| *name);
+        let is_denied = |(_, decision): &&(&ClusterName, Decision)| !decision.is_allowed();
         if !named.is_empty()
-            && let Some((name, Decision::Denied(reason))) = decisions
-                .iter()
-                .find(|(_, decision)| !decision.is_allowed())
+            && let Some((name, Decision::Denied(reason))) = decisions.iter().find(is_denied)
         {
             let one = Attributes::of_cluster(Some(name));
             return Err(forbidden(&one, caller, reason).into());
         }
-        let allowed: BTreeSet<ClusterName> = allowed(decisions).cloned().collect();
+        decisions.retain(|(_, decision)| decision.is_allowed());
+        let allowed = decisions.into_iter().map(|(name, _)| name.clone());
+        let allowed: BTreeSet<ClusterName> = allowed.collect();
         if allowed.is_empty() {
             Err(refusal.into())
         } else {
@@ -197,11 +186,8 @@ impl Authorizer {
             .only_these_clusters
             .then(|| request.clusters.to_vec());
         let everywhere = request.attributes(None);
-        let reason = match self
-            .reviews
-            .decide(Reviewer::ControlPlane, caller, &everywhere)
-            .await?
-        {
+        let reviewer = Reviewer::ControlPlane;
+        let reason = match self.reviews.decide(reviewer, caller, &everywhere).await? {
             Decision::Allowed => return Ok(Permission::of(clusters, None)),
             Decision::Denied(reason) => reason,
         };
@@ -215,9 +201,8 @@ impl Authorizer {
             [] => CandidateNamespaces::of_clusters(lister.namespaces().await?),
             named => CandidateNamespaces::named(named),
         };
-        let namespaces = self
-            .namespaces(Reviewer::ControlPlane, caller, request, &candidates)
-            .await?;
+        let namespaces = self.namespaces(reviewer, caller, request, &candidates);
+        let namespaces = namespaces.await?;
         if namespaces.is_empty() {
             return Err(request.forbidden(caller, &reason));
         }
@@ -318,30 +303,6 @@ impl Authorizer {
         permitted.sort_unstable();
         Ok(permitted)
     }
-
-    async fn decide_all<K: Copy + Send + Sync>(
-        &self,
-        reviewer: Reviewer<'_>,
-        caller: &Caller,
-        reviews: Vec<(K, Attributes)>,
-    ) -> Result<Vec<(K, Decision)>, ReviewError> {
-        let mut decisions = Vec::new();
-        for (key, attributes) in &reviews {
-            let decision = self.reviews.decide(reviewer, caller, attributes);
-            decisions.push(async move { Ok((*key, decision.await?)) }.boxed());
-        }
-        stream::iter(decisions)
-            .buffer_unordered(CONCURRENT)
-            .try_collect()
-            .await
-    }
-}
-
-fn allowed<K>(decisions: Vec<(K, Decision)>) -> impl Iterator<Item = K> {
-    decisions
-        .into_iter()
-        .filter(|(_, decision)| decision.is_allowed())
-        .map(|(key, _)| key)
 }
 
 fn too_many(problem: &str, parameter: &str) -> ApiError {

@@ -93,15 +93,8 @@ pub struct KeyPairFiles {
 /// The contents of [`KeyPairFiles`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPairPem {
-    certificate: Vec<u8>,
+    pub(super) certificate: Vec<u8>,
     key: Vec<u8>,
-}
-
-impl KeyPairPem {
-    /// The certificates, in PEM.
-    pub fn certificate_pem(&self) -> &[u8] {
-        &self.certificate
-    }
 }
 
 impl KeyPairFiles {
@@ -145,9 +138,8 @@ fn certified(
         .collect::<Result<_, _>>()
         .map_err(|error| unusable(error.to_string()))?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| unusable(error.to_string()))?;
-    let certified = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
-        .map_err(|error| unusable(causes(&error)))?;
-    Ok(certified)
+    let certified = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider());
+    certified.map_err(|error| unusable(causes(&error)))
 }
 
 /// The installation's own certificate authority, which replicas share.
@@ -172,9 +164,7 @@ impl CertificateAuthority {
         ];
         let key = KeyPair::generate()?;
         let newest = params.self_signed(&key)?.pem();
-        let older = previous
-            .map(CertificateAuthority::newest_pem)
-            .unwrap_or_default();
+        let older = previous.map(Self::newest_pem).unwrap_or_default();
         Ok(Self {
             certificates: format!("{newest}{older}"),
             key: key.serialize_pem(),
@@ -185,13 +175,8 @@ impl CertificateAuthority {
     pub fn is_good(&self) -> bool {
         let newest = CertificateDer::from_pem_slice(self.certificates.as_bytes());
         let usable = newest.is_ok_and(|der| !is_renewable(&der)) && self.issuer().is_ok();
-        usable
-            && certified(
-                self.newest_pem().as_bytes(),
-                self.key.as_bytes(),
-                "the Secret",
-            )
-            .is_ok()
+        let (newest, key) = (self.newest_pem(), self.key.as_bytes());
+        usable && certified(newest.as_bytes(), key, "the Secret").is_ok()
     }
 
     /// Signs a certificate for servers of these names.
@@ -203,11 +188,8 @@ impl CertificateAuthority {
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer()?)?;
-        certified(
-            certificate.pem().as_bytes(),
-            key.serialize_pem().as_bytes(),
-            "a new certificate",
-        )
+        let (certificate, key) = (certificate.pem(), key.serialize_pem());
+        certified(certificate.as_bytes(), key.as_bytes(), "a new certificate")
     }
 
     fn issuer(&self) -> Result<Issuer<'static, KeyPair>, CertificateError> {
@@ -230,10 +212,8 @@ pub fn is_renewable(der: &[u8]) -> bool {
         return true;
     };
     let validity = certificate.validity();
-    let (from, until) = (
-        validity.not_before.timestamp(),
-        validity.not_after.timestamp(),
-    );
+    let from = validity.not_before.timestamp();
+    let until = validity.not_after.timestamp();
     let now = jiff::Timestamp::now().as_second();
     #[expect(
         clippy::cast_precision_loss,

@@ -83,11 +83,12 @@ enum CertificateSource {
 pub struct CertificateRotation {
     client: Client,
     service: Option<(ServiceName, u16)>,
-    certificate: Arc<ServingCertificate>,
+    pub(super) certificate: Arc<ServingCertificate>,
     source: CertificateSource,
     telemetry: Telemetry,
     in_use: Option<CertificateInUse>,
-    peer_trust: watch::Sender<Option<PeerTrust>>,
+    /// How to verify other replicas; `None` until the certificate's source has been read.
+    pub(super) peer_trust: watch::Sender<Option<PeerTrust>>,
 }
 
 impl CertificateRotation {
@@ -99,10 +100,8 @@ impl CertificateRotation {
         telemetry: Telemetry,
     ) -> Result<Self, CertificateRotationError> {
         let (first, source) = CertificateSource::open(args, &client).await?;
-        let service = args
-            .api_service
-            .clone()
-            .map(|service| (service, args.api_service_port));
+        let service = args.api_service.clone();
+        let service = service.map(|service| (service, args.api_service_port));
         let certificate = ServingCertificate::new(first);
         let mut rotation = Self {
             client,
@@ -115,16 +114,6 @@ impl CertificateRotation {
         };
         rotation.check().await;
         Ok(rotation)
-    }
-
-    /// The rotated certificate.
-    pub fn certificate(&self) -> Arc<ServingCertificate> {
-        Arc::clone(&self.certificate)
-    }
-
-    /// How to verify other replicas; `None` until the certificate's source has been read.
-    pub fn peer_trust(&self) -> watch::Receiver<Option<PeerTrust>> {
-        self.peer_trust.subscribe()
     }
 
     /// Checks the certificate periodically until cancelled.
@@ -153,14 +142,12 @@ impl CertificateRotation {
             Err(error) => {
                 let problem = causes(error);
                 tracing::warn!(error = problem, "cannot update the serving certificate");
-                let is_unverifiable = matches!(
-                    &self.source,
-                    CertificateSource::Shared { current: None, .. }
-                );
-                if is_unverifiable {
-                    readiness.not_ready(CHECK, problem);
-                } else {
-                    readiness.degraded(CHECK, problem);
+                match &self.source {
+                    // No client can verify the certificate.
+                    CertificateSource::Shared { current: None, .. } => {
+                        readiness.not_ready(CHECK, problem);
+                    }
+                    _ => readiness.degraded(CHECK, problem),
                 }
             }
         }
@@ -195,7 +182,7 @@ impl CertificateRotation {
                     None => None,
                 };
                 // Without an authority, a self-signed certificate is its own.
-                let own = || current.certificate_pem();
+                let own = || current.certificate.as_slice();
                 let pem = authority.as_deref().map_or_else(own, str::as_bytes);
                 self.peer_trust.send_replace(Some(trust(pem)));
                 let ca_bundle = authority.as_deref().filter(|_| !*leaves_ca_bundle);
@@ -264,10 +251,8 @@ impl CertificateSource {
 }
 
 fn der(pem: &[u8]) -> Vec<Vec<u8>> {
-    CertificateDer::pem_slice_iter(pem)
-        .filter_map(Result::ok)
-        .map(|der| der.to_vec())
-        .collect()
+    let certificates = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok);
+    certificates.map(|der| der.to_vec()).collect()
 }
 
 async fn register(
@@ -363,7 +348,7 @@ mod tests {
                 "{registered}"
             );
             // Replicas verify each other in either case.
-            let trust = rotation.peer_trust().borrow().clone().unwrap();
+            let trust = rotation.peer_trust.subscribe().borrow().clone().unwrap();
             assert_eq!(trust.authorities.len(), 1);
         }
     }

@@ -17,7 +17,7 @@ use rustls::{
 use super::identity::{self, IdentityHeaders};
 
 /// The certificate authorities of one PEM bundle.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct CaBundle {
     pem: String,
     verifier: Arc<dyn ClientCertVerifier>,
@@ -71,7 +71,7 @@ impl CaBundle {
 }
 
 /// Which client certificates to trust.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ClientTrust {
     /// Increases with every change; results of an older revision are void.
     pub revision: u64,
@@ -99,13 +99,12 @@ impl ClientTrust {
     /// Applies the data of the `ConfigMap`, and returns what is wrong with it. Empty data change
     /// nothing.
     pub fn updated(&self, data: &BTreeMap<String, String>) -> (Self, Vec<String>) {
-        let mut problems = Vec::new();
         if data.is_empty() {
-            return (
-                self.clone(),
-                vec!["it is empty; keeping the previous content".to_owned()],
-            );
+            let problem = "it is empty; keeping the previous content".to_owned();
+            return (self.clone(), vec![problem]);
         }
+        let mut problems = Vec::new();
+
         let mut next = self.clone();
         update_bundle(&mut next.client, data, "client-ca-file", &mut problems);
         update_bundle(
@@ -161,18 +160,13 @@ impl ClientTrust {
         if self.allowed_names.is_empty() && !self.allows_any_name {
             return None;
         }
-        Some(
-            bundle
-                .verify(chain, now)
-                .and_then(|()| self.check_name(chain)),
-        )
+        let verified = bundle.verify(chain, now);
+        Some(verified.and_then(|()| self.check_name(chain)))
     }
 
     fn check_name(&self, chain: &[CertificateDer<'_>]) -> Result<(), CertificateRejection> {
-        let name = chain
-            .first()
-            .and_then(|leaf| identity::common_name(leaf))
-            .unwrap_or_default();
+        let name = chain.first().and_then(|leaf| identity::common_name(leaf));
+        let name = name.unwrap_or_default();
         if self.allowed_names.is_empty() || self.allowed_names.contains(&name) {
             return Ok(());
         }
@@ -206,11 +200,8 @@ fn update_list(
     key: &str,
     problems: &mut Vec<String>,
 ) {
-    let text = data
-        .get(key)
-        .map(String::as_str)
-        .filter(|text| !text.is_empty());
-    match identity::list(text.unwrap_or("[]")) {
+    let text = data.get(key).filter(|text| !text.is_empty());
+    match identity::list(text.map_or("[]", String::as_str)) {
         Some(parsed) => *list = parsed,
         None => problems.push(format!(
             "{key} is not a JSON list of strings; keeping the previous value"

@@ -116,12 +116,8 @@ impl ConfigMapReflector {
     }
 
     fn apply(&self, config_map: &ConfigMap) {
-        let (next, problems) = self.sender.borrow().updated(
-            config_map
-                .data
-                .as_ref()
-                .unwrap_or(&std::collections::BTreeMap::new()),
-        );
+        let data = config_map.data.clone().unwrap_or_default();
+        let (next, problems) = self.sender.borrow().updated(&data);
         for problem in &problems {
             tracing::warn!("ConfigMap {NAMESPACE}/{NAME}: {problem}");
         }

@@ -100,23 +100,13 @@ impl TokenPayload {
         let mut stores = BTreeMap::new();
         for (name, cursor) in &continuation.cursors {
             let bytes = bytes_of(&cursor.snapshot);
-            let snapshot = if bytes.is_some() {
-                String::new()
-            } else {
-                cursor.snapshot.clone()
-            };
             let packed = bytes.as_ref().map(Vec::len);
-            snapshots.extend(bytes.into_iter().flatten());
-            stores.insert(
-                name.clone(),
-                StoredCursor {
-                    cursor: Cursor {
-                        snapshot,
-                        ..cursor.clone()
-                    },
-                    packed,
-                },
-            );
+            let mut cursor = cursor.clone();
+            if let Some(bytes) = bytes {
+                cursor.snapshot.clear();
+                snapshots.extend(bytes);
+            }
+            stores.insert(name.clone(), StoredCursor { cursor, packed });
         }
         let content = Self {
             made: now,
@@ -162,9 +152,8 @@ pub fn seal(
     now: i64,
 ) -> Result<String, SealError> {
     let content = deflated(&TokenPayload::encode(binding, continuation, now));
-    keys.seal(content, now)
-        .map(|sealed| URL_SAFE_NO_PAD.encode(sealed))
-        .ok_or(SealError)
+    let sealed = keys.seal(content, now).ok_or(SealError)?;
+    Ok(URL_SAFE_NO_PAD.encode(sealed))
 }
 
 /// Verifies a token and returns where it continues. `now` is in seconds since 1970.
@@ -177,9 +166,8 @@ pub fn open(
     if text.len() > MAX_BYTES {
         return Err(TokenError::Malformed);
     }
-    let sealed = URL_SAFE_NO_PAD
-        .decode(text)
-        .map_err(|_| TokenError::Malformed)?;
+    let sealed = URL_SAFE_NO_PAD.decode(text);
+    let sealed = sealed.map_err(|_| TokenError::Malformed)?;
     let opened = keys.open(&sealed)?;
     let content = inflated(&opened).as_deref().and_then(TokenPayload::decode);
     let (content, continuation) = content.ok_or(TokenError::Malformed)?;
@@ -201,10 +189,8 @@ pub fn open(
 
 /// The decoded bytes of a snapshot's id, if it is base64 and nothing else.
 fn bytes_of(snapshot: &str) -> Option<Vec<u8>> {
-    URL_SAFE
-        .decode(snapshot)
-        .ok()
-        .filter(|bytes| URL_SAFE.encode(bytes) == snapshot)
+    let bytes = URL_SAFE.decode(snapshot).ok()?;
+    (URL_SAFE.encode(&bytes) == snapshot).then_some(bytes)
 }
 
 fn deflated(content: &[u8]) -> Vec<u8> {
@@ -218,10 +204,8 @@ fn deflated(content: &[u8]) -> Vec<u8> {
 
 fn inflated(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut content = Vec::new();
-    ZlibDecoder::new(bytes)
-        .take(MAX_CONTENT_BYTES + 1)
-        .read_to_end(&mut content)
-        .ok()?;
+    let mut bounded = ZlibDecoder::new(bytes).take(MAX_CONTENT_BYTES + 1);
+    bounded.read_to_end(&mut content).ok()?;
     (content.len() as u64 <= MAX_CONTENT_BYTES).then_some(content)
 }
 
@@ -238,10 +222,8 @@ fn query_hash(request: &ListRequest) -> String {
         names.join(" ")
     };
     let (resource_path, options) = (&request.resource, &request.options);
-    let order = options
-        .order_by
-        .iter()
-        .map(|by| json!([by.field, by.descending]));
+    let order = options.order_by.iter();
+    let order = order.map(|by| json!([by.field, by.descending]));
     let owner = &options.owner;
     let parts = json!([
         resource_path.group,

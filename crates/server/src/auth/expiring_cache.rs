@@ -67,11 +67,8 @@ impl<K: Hash + Eq + Clone, V: Clone> ExpiringCache<K, V> {
         let Some((at, key)) = self.order.pop_front() else {
             return;
         };
-        if self
-            .values
-            .get(&key)
-            .is_some_and(|(newest, _)| *newest == at)
-        {
+        let newest = self.values.get(&key);
+        if newest.is_some_and(|(newest, _)| *newest == at) {
             self.values.remove(&key);
         }
     }
@@ -119,22 +116,16 @@ impl<O: Hash + Eq, K: Hash + Eq + Clone, V: Clone> PerOwnerExpiringCache<O, K, V
             .or_insert_with(|| ExpiringCache::new(lifetime, capacity))
             .insert(key, value);
         while self.len() > self.capacity {
-            let Some(most) = self
-                .by_owner
-                .values_mut()
-                .max_by_key(|values| values.order.len())
-            else {
-                return;
-            };
-            most.remove_oldest();
+            let caches = self.by_owner.values_mut();
+            if let Some(most) = caches.max_by_key(|values| values.order.len()) {
+                most.remove_oldest();
+            }
         }
     }
 
     fn len(&self) -> usize {
-        self.by_owner
-            .values()
-            .map(|values| values.order.len())
-            .sum()
+        let caches = self.by_owner.values();
+        caches.map(|values| values.order.len()).sum()
     }
 }
 

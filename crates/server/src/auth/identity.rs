@@ -3,10 +3,12 @@
 //! Source of the rules: `headerrequest` and `x509` of
 //! <https://pkg.go.dev/k8s.io/apiserver/pkg/authentication/request>
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::collections::BTreeMap;
+
+use fleetdex_core::model::hex;
 
 use http::{HeaderMap, HeaderName, header::AUTHORIZATION};
-use serde::Deserialize as _;
+
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
@@ -36,21 +38,15 @@ pub struct IdentityHeaders {
 /// Parses one of the lists of the control plane's `ConfigMap`; `None` if it is not a list of
 /// strings.
 pub fn list(json: &str) -> Option<Vec<String>> {
-    let mut reader = serde_json::Deserializer::from_str(json);
-    let names = Vec::<String>::deserialize(&mut reader).ok()?;
-    reader.end().ok()?;
-    Some(names)
+    serde_json::from_str(json).ok()
 }
 
 impl IdentityHeaders {
     /// The caller; `None` if no header has a user name.
     pub fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
         let name = first(headers, &self.username)?;
-        let groups = self
-            .group
-            .iter()
-            .flat_map(|header| values(headers, header))
-            .filter(|group| !group.is_empty());
+        let groups = self.group.iter().flat_map(|header| values(headers, header));
+        let groups = groups.filter(|group| !group.is_empty());
         Some(Caller {
             name,
             uid: first(headers, &self.uid),
@@ -61,19 +57,13 @@ impl IdentityHeaders {
 
     fn extra(&self, headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
         let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for prefix in self
-            .extra_prefixes
-            .iter()
-            .map(|prefix| prefix.to_ascii_lowercase())
-        {
+        for prefix in &self.extra_prefixes {
+            let prefix = prefix.to_ascii_lowercase();
             for name in headers.keys() {
-                let Some(rest) = name.as_str().strip_prefix(&prefix) else {
-                    continue;
-                };
-                extra
-                    .entry(unescape(rest))
-                    .or_default()
-                    .extend(values(headers, name.as_str()));
+                if let Some(rest) = name.as_str().strip_prefix(&prefix) {
+                    let of_key = extra.entry(unescape(rest)).or_default();
+                    of_key.extend(values(headers, name.as_str()));
+                }
             }
         }
         extra
@@ -81,21 +71,16 @@ impl IdentityHeaders {
 
     /// Removes all credentials and identity headers.
     pub fn remove_from(&self, headers: &mut HeaderMap) {
-        let configured = self
-            .username
-            .iter()
-            .chain(&self.uid)
-            .chain(&self.group)
-            .map(|name| name.to_ascii_lowercase());
+        let configured = self.username.iter().chain(&self.uid).chain(&self.group);
+        let configured = configured.map(|name| name.to_ascii_lowercase());
         let exact: Vec<String> = configured.chain(STANDARD.map(str::to_owned)).collect();
         let configured = self
             .extra_prefixes
             .iter()
-            .map(|prefix| prefix.to_ascii_lowercase())
             .filter(|prefix| !prefix.is_empty());
-        let prefixes: Vec<String> = configured
-            .chain(STANDARD_PREFIXES.map(str::to_owned))
-            .collect();
+        let configured = configured.map(|prefix| prefix.to_ascii_lowercase());
+        let standard = STANDARD_PREFIXES.map(str::to_owned);
+        let prefixes: Vec<String> = configured.chain(standard).collect();
         let is_identity = |name: &HeaderName| {
             let text = name.as_str();
             *name == AUTHORIZATION
@@ -104,11 +89,8 @@ impl IdentityHeaders {
                     .iter()
                     .any(|prefix| text.starts_with(prefix.as_str()))
         };
-        let removed: Vec<HeaderName> = headers
-            .keys()
-            .filter(|name| is_identity(name))
-            .cloned()
-            .collect();
+        let removed = headers.keys().filter(|name| is_identity(name));
+        let removed: Vec<HeaderName> = removed.cloned().collect();
         for name in removed {
             headers.remove(name);
         }
@@ -118,9 +100,8 @@ impl IdentityHeaders {
 /// Whether a request asks for impersonation. A front proxy handles that itself and removes these
 /// headers.
 pub fn impersonates(headers: &HeaderMap) -> bool {
-    headers
-        .keys()
-        .any(|name| name.as_str().starts_with("impersonate-"))
+    let mut names = headers.keys();
+    names.any(|name| name.as_str().starts_with("impersonate-"))
 }
 
 fn first(headers: &HeaderMap, names: &[String]) -> Option<String> {
@@ -132,10 +113,8 @@ fn first(headers: &HeaderMap, names: &[String]) -> Option<String> {
 
 /// Header values are bytes; Kubernetes uses them as strings without decoding.
 fn values<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = String> + 'h {
-    headers
-        .get_all(name.to_ascii_lowercase())
-        .iter()
-        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    let values = headers.get_all(name.to_ascii_lowercase()).into_iter();
+    values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 /// Percent-decodes as in a path, where a plus sign is a plus sign. A key that cannot be decoded
@@ -149,16 +128,12 @@ fn unescape(key: &str) -> String {
 /// `None` if it has no common name.
 pub fn of_certificate(der: &[u8]) -> Option<Caller> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
-    let groups = certificate
-        .subject()
-        .iter_organization()
+    let groups = certificate.subject().iter_organization();
+    let groups = groups
         .filter_map(|value| value.as_str().ok())
         .map(str::to_owned);
-    let mut fingerprint = "X509SHA256=".to_owned();
-    for byte in Sha256::digest(der) {
-        // Writing to a String cannot fail.
-        let _ = write!(fingerprint, "{byte:02x}");
-    }
+    let fingerprint = format!("X509SHA256={}", hex(&Sha256::digest(der)[..]));
+
     Some(Caller {
         name: common_name(der)?,
         uid: None,
@@ -170,14 +145,9 @@ pub fn of_certificate(der: &[u8]) -> Option<Caller> {
 /// The common name of a certificate's subject, the last one if there are several.
 pub fn common_name(der: &[u8]) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
-    let names = certificate
-        .subject()
-        .iter_common_name()
-        .filter_map(|value| value.as_str().ok());
-    names
-        .last()
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
+    let names = certificate.subject().iter_common_name();
+    let name = names.filter_map(|value| value.as_str().ok()).last()?;
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 #[cfg(test)]

@@ -77,15 +77,12 @@ pub fn session_cookies(
     if token.len() > PART_BYTES * MAX_PARTS || !token.bytes().all(fits) {
         return None;
     }
-    let (name, secure) = (
-        cookie_name(authority),
-        if is_encrypted { "; Secure" } else { "" },
-    );
+    let name = cookie_name(authority);
+    let secure = if is_encrypted { "; Secure" } else { "" };
     let mut parts = token.as_bytes().chunks(PART_BYTES);
     let cookies = (0..MAX_PARTS).map(|part| {
-        let value = parts
-            .next()
-            .and_then(|bytes| std::str::from_utf8(bytes).ok());
+        let bytes = parts.next();
+        let value = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
         // A part of a longer token that was there before is removed.
         let age = if value.is_none() { "; Max-Age=0" } else { "" };
         let value = value.unwrap_or_default();
@@ -99,10 +96,8 @@ pub fn session_cookies(
 /// Cookies belong to a host, whatever its port: with the port in their names, two servers of this
 /// machine have sessions of their own.
 fn cookie_name(authority: Option<&str>) -> String {
-    let port = authority
-        .and_then(|authority| authority.rsplit_once(':'))
-        .map(|(_, port)| port)
-        .filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let port = authority.and_then(|authority| Some(authority.rsplit_once(':')?.1));
+    let port = port.filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
     port.map_or_else(|| NAME.to_owned(), |port| format!("{NAME}_{port}"))
 }
 
@@ -118,12 +113,6 @@ pub fn is_from_this_site(authority: Option<&str>, headers: &HeaderMap) -> bool {
     };
     let of_origin = origin.split_once("://").map(|(_, authority)| authority);
     of_origin.is_some() && of_origin == authority
-}
-
-/// Whether a browser sends a request because of a page of another site.
-pub fn is_from_another_site(headers: &HeaderMap) -> bool {
-    let site = headers.get("sec-fetch-site");
-    site.is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
 /// Whether a browser opens an address in a window of its own: not in a frame, and not for a script,
@@ -190,11 +179,9 @@ fn remove_oldest_of_most(waiting: &mut HashMap<[u8; 32], WaitingToken>) {
         *counts.entry(&link.user).or_default() += 1;
     }
     let count = |link: &WaitingToken| counts.get(link.user.as_str()).copied();
-    let oldest = waiting
-        .iter()
-        .max_by_key(|(_, link)| (count(link), Reverse(link.until)))
-        .map(|(digest, _)| *digest);
-    if let Some(digest) = oldest {
+    let links = waiting.iter();
+    let oldest = links.max_by_key(|(_, link)| (count(link), Reverse(link.until)));
+    if let Some(digest) = oldest.map(|(digest, _)| *digest) {
         waiting.remove(&digest);
     }
 }

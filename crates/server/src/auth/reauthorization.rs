@@ -147,7 +147,7 @@ impl Reauthorization {
         objects: &'s WatchedObjects,
         grant: &'s Grant,
     ) -> impl Iterator<Item = ReviewedRequest<'s>> + Send {
-        let reviewers: Vec<Reviewer<'s>> = match (self.authorizer.mode(), &grant.clusters) {
+        let reviewers: Vec<Reviewer<'s>> = match (self.authorizer.mode, &grant.clusters) {
             (AuthorizationMode::Members, Some(clusters)) => {
                 clusters.iter().map(Reviewer::Member).collect()
             }
@@ -185,12 +185,9 @@ impl Reauthorization {
         &self,
         (reviewer, attributes): ReviewedRequest<'_>,
     ) -> Result<bool, ReviewError> {
-        Ok(self
-            .authorizer
-            .reviews()
-            .decide(reviewer, &self.caller, &attributes)
-            .await?
-            .is_allowed())
+        let reviews = &self.authorizer.reviews;
+        let decision = reviews.decide(reviewer, &self.caller, &attributes);
+        Ok(decision.await?.is_allowed())
     }
 }
 

@@ -85,18 +85,7 @@ pub type MemberClients = Arc<dyn Fn(&ClusterName) -> Option<Client> + Send + Syn
 type DecisionCache<V> = Mutex<PerOwnerExpiringCache<Arc<str>, ReviewKey, V>>;
 
 /// Where decisions are kept, and what of them.
-struct KeptDecisions<V> {
-    cache: fn(&SharedReviews) -> &DecisionCache<V>,
-    value: fn(Decision) -> V,
-}
-
-impl<V> Clone for KeptDecisions<V> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<V> Copy for KeptDecisions<V> {}
+type KeptDecisions<V> = (fn(&SharedReviews) -> &DecisionCache<V>, fn(Decision) -> V);
 
 /// Sends and caches reviews. Clones share the cache.
 #[derive(Clone)]
@@ -143,10 +132,7 @@ impl Reviews {
         caller: &Caller,
         attributes: &Attributes,
     ) -> Result<Decision, ReviewError> {
-        let kept = KeptDecisions {
-            cache: |shared| &shared.decisions,
-            value: |decision| decision,
-        };
+        let kept: KeptDecisions<Decision> = (|shared| &shared.decisions, |decision| decision);
         self.cached(kept, reviewer, caller, attributes).await
     }
 
@@ -158,17 +144,17 @@ impl Reviews {
         caller: &Caller,
         attributes: &Attributes,
     ) -> Result<bool, ReviewError> {
-        let kept = KeptDecisions {
-            cache: |shared| &shared.in_namespaces,
-            value: |decision: Decision| decision.is_allowed(),
-        };
+        let kept: KeptDecisions<bool> = (
+            |shared| &shared.in_namespaces,
+            |decision| decision.is_allowed(),
+        );
         self.cached(kept, reviewer, caller, attributes).await
     }
 
     /// What is kept of a decision.
     async fn cached<V: Clone + Send + 'static>(
         &self,
-        kept: KeptDecisions<V>,
+        (cache, kept): KeptDecisions<V>,
         reviewer: Reviewer<'_>,
         caller: &Caller,
         attributes: &Attributes,
@@ -179,7 +165,7 @@ impl Reviews {
         };
         let key = key(reviewer, &review);
         let user: Arc<str> = caller.name.as_str().into();
-        let cached = (kept.cache)(&self.0).lock().get(&*user, &key);
+        let cached = cache(&self.0).lock().get(&*user, &key);
         let renewal = match &cached {
             Some((_, age)) if *age >= RENEWED_AFTER => self.0.renewals.begin(reviewer, &user, key),
             _ => None,
@@ -199,8 +185,8 @@ impl Reviews {
                     .ask(reviewer, Arc::clone(&user), &review, span)
                     .await?;
                 if is_kept {
-                    let mut cache = (kept.cache)(&reviews.0).lock();
-                    cache.insert(user, key, (kept.value)(decision.clone()));
+                    let mut cache = cache(&reviews.0).lock();
+                    cache.insert(user, key, kept(decision.clone()));
                 }
                 Ok(decision)
             }
@@ -214,7 +200,7 @@ impl Reviews {
                 }
                 decided => decided?,
             };
-            return Ok((kept.value)(decision));
+            return Ok(kept(decision));
         };
         tokio::spawn(async move {
             let _renewal = renewal;
@@ -288,10 +274,8 @@ impl Reviews {
         };
         let api: Api<TokenReview> = Api::all(self.0.control_plane.clone());
         let parameters = PostParams::default();
-        let reviewed = send(Reviewer::ControlPlane, None, || {
-            api.create(&parameters, &review).boxed()
-        })
-        .await?;
+        let create = || api.create(&parameters, &review).boxed();
+        let reviewed = send(Reviewer::ControlPlane, None, create).await?;
         Ok(self.user_of(reviewed))
     }
 
@@ -301,13 +285,8 @@ impl Reviews {
             .filter(|status| status.authenticated == Some(true))?;
         // A control plane that does not support audiences returns none, and has not checked them.
         let audiences = status.audiences.unwrap_or_default();
-        if !self.0.audiences.is_empty()
-            && !self
-                .0
-                .audiences
-                .iter()
-                .any(|required| audiences.contains(required))
-        {
+        let mut required = self.0.audiences.iter();
+        if required.len() > 0 && !required.any(|required| audiences.contains(required)) {
             return None;
         }
         let user = status.user?;

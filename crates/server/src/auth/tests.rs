@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{Router, body::Body, extract::Request};
 use fleetdex_core::{
-    model::ClusterName,
+    model::{ClusterName, Scope, Unit},
     query::{Grant, Group, Groups, Permitted},
 };
 use fleetdex_store::fake::PreparedReader;
@@ -34,12 +34,18 @@ use tokio_util::sync::CancellationToken;
 use tower::{ServiceExt as _, service_fn};
 
 use super::{
-    DelegatedAuth, authenticate::RemoteClient, authentication_mode::AuthenticationMode,
-    authorize::AuthorizationMode, client_trust::ClientTrust, reviews::Reviews,
+    authenticate::RemoteClient,
+    authentication_mode::{AuthenticationMode, DelegatedAuth},
+    authorize::AuthorizationMode,
+    client_trust::ClientTrust,
+    reviews::Reviews,
 };
 use crate::{
     answers::Answers,
-    catalog::Catalog,
+    catalog::{
+        Catalog,
+        planned_stream::{NoAudit, PlannedStream},
+    },
     fake::{self, catalog, cursor, no_clusters, page},
     http::{api_state::ApiState, serve::router},
     limits::{LimitArgs, RequestLimits},
@@ -49,6 +55,7 @@ use crate::{
 const LOCALHOST: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 pub(super) const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
+pub(super) const PODS: &str = "/apis/search.fleetdex.io/v1alpha1/search/api/v1/pods";
 
 /// An authority that signs client certificates.
 pub(super) struct Authority {
@@ -222,14 +229,19 @@ pub(super) const OUTER: [&str; 2] = [
 impl World {
     pub(super) fn new(rules: &[&'static str]) -> Self {
         Self::over(
-            PreparedReader::counting(held(&[
+            counting(&[
                 ("member1", "web", 3),
                 ("member2", "web", 1),
                 ("member1", "db", 1),
-            ])),
+            ]),
             rules,
             false,
         )
+    }
+
+    /// A world with [`OUTER`] and these rules.
+    pub(super) fn beyond_outer(rules: &[&'static str]) -> Self {
+        Self::new(&[&OUTER[..], rules].concat())
     }
 
     pub(super) fn over(
@@ -326,6 +338,13 @@ impl World {
         self.trust.send_replace(Arc::new(next));
     }
 
+    /// Configures the recommended flags, except for this one.
+    fn configure_with(&self, key: &str, value: &str) {
+        let mut data = self.data();
+        data.insert(key.to_owned(), value.to_owned());
+        self.configure(&data);
+    }
+
     pub(super) fn front_proxy(&self) -> Identity {
         self.front_authority.client("front-proxy-client", &[])
     }
@@ -361,9 +380,52 @@ impl World {
         (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
     }
 
+    /// The code of `/version` for Alice, over this connection.
+    async fn code_over(&self, peer: &Arc<RemoteClient>) -> u16 {
+        self.send_over(peer, &AS_ALICE, "/version").await.0
+    }
+
     pub(super) async fn ask_as(&self, token: &str, path: &str) -> (u16, Value) {
         self.ask(None, &[("authorization", &format!("Bearer {token}"))], path)
             .await
+    }
+
+    async fn code(&self, shown: Option<&Identity>, headers: &[(&str, &str)], path: &str) -> u16 {
+        self.ask(shown, headers, path).await.0
+    }
+
+    /// [`OK`], or the reason why `/version` is refused.
+    async fn version(&self, shown: Option<&Identity>, headers: &[(&str, &str)]) -> String {
+        ok_or_reason(self.ask(shown, headers, "/version").await)
+    }
+
+    /// [`OK`], or the reason why a list below `api/v1` of the search is refused.
+    async fn list(&self, token: &str, resource: &str) -> String {
+        ok_or_reason(
+            self.ask_as(token, &format!("{SEARCH}/api/v1/{resource}"))
+                .await,
+        )
+    }
+
+    pub(super) async fn code_as(&self, token: &str, path: &str) -> u16 {
+        self.ask_as(token, path).await.0
+    }
+
+    pub(super) async fn refusal_as(&self, token: &str, path: &str) -> String {
+        reason(self.ask_as(token, path).await)
+    }
+
+    pub(super) async fn response_to(&self, token: &str, path: &str) -> Response<Body> {
+        let request = Request::get(path).header("authorization", format!("Bearer {token}"));
+        let request = request.body(Body::empty()).unwrap();
+        self.app.clone().oneshot(request).await.unwrap()
+    }
+
+    /// The first warning of Alice's successful list of pods.
+    async fn warning_of_pods(&self) -> String {
+        let response = self.response_to("alices", PODS).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        response.headers()["warning"].to_str().unwrap().to_owned()
     }
 
     fn last_caller(&self) -> Value {
@@ -374,19 +436,63 @@ impl World {
     fn permitted(&self) -> Permitted {
         self.store.asked().last().unwrap().0.permitted.clone()
     }
+
+    fn grants(&self) -> Vec<Grant> {
+        match self.permitted() {
+            Permitted::Only(grants) => grants,
+            Permitted::Everything => panic!("the query is not restricted"),
+        }
+    }
 }
 
-/// Objects by cluster and namespace.
-pub(super) fn held(groups: &[(&str, &str, u64)]) -> Groups {
+fn ok_or_reason(answer: (u16, Value)) -> String {
+    if answer.0 == 200 {
+        return OK.to_owned();
+    }
+    reason(answer)
+}
+
+/// A store with this many objects by cluster and namespace.
+pub(super) fn counting(groups: &[(&str, &str, u64)]) -> Arc<PreparedReader> {
     let group = |(cluster, namespace, count): &(&str, &str, u64)| Group {
         values: vec![Some((*cluster).to_owned()), Some((*namespace).to_owned())],
         count: *count,
     };
     let groups: Vec<Group> = groups.iter().map(group).collect();
-    Groups {
+    PreparedReader::counting(Groups {
         total: groups.iter().map(|group| group.count).sum(),
         groups,
         others: 0,
+    })
+}
+
+/// One object in each of this many namespaces of member1.
+fn namespaces_of_member1(count: usize) -> Vec<(&'static str, &'static str, u64)> {
+    let name = |number| &*String::leak(format!("n{number}"));
+    (0..count)
+        .map(|number| ("member1", name(number), 1))
+        .collect()
+}
+
+fn grant(clusters: &[&str], namespaces: Option<&[&str]>) -> Grant {
+    let parsed = |names: &[&str]| names.iter().map(|name| name.parse().unwrap()).collect();
+    Grant {
+        clusters: Some(clusters.iter().map(|name| name.parse().unwrap()).collect()),
+        namespaces: namespaces.map(parsed),
+    }
+}
+
+/// The pods of a cluster in the store `main`.
+pub(super) fn stopped_stream(name: &str) -> PlannedStream {
+    let unit = Unit {
+        cluster: fake::cluster(name),
+        resource: fake::pods().resource,
+        scope: Scope::All,
+    };
+    PlannedStream {
+        unit,
+        store: fake::store("main"),
+        audit: Err(NoAudit::NotRunning("it is stopped".to_owned())),
     }
 }
 
@@ -403,54 +509,33 @@ pub(super) fn reason((code, status): (u16, Value)) -> String {
 }
 
 const AS_ALICE: [(&str, &str); 1] = [("x-remote-user", "alice")];
+const OK: &str = "200";
 const UNAUTHORIZED: &str = "401 Unauthorized: Unauthorized";
 
 #[tokio::test]
 async fn identity_headers_are_trusted_only_from_a_front_proxy() {
     let world = World::new(&["* * *"]);
+    let proxy = world.front_proxy();
     let stranger = Authority::new("other-ca").client("front-proxy-client", &[]);
-    let of_client_authority = world
+    let admin = world
         .client_authority
         .client("front-proxy-client", &["admins"]);
     let other_name = world.front_authority.client("somebody", &[]);
-    let server = world.front_authority.issue(
-        "front-proxy-client",
-        &[],
-        ExtendedKeyUsagePurpose::ServerAuth,
-        1,
-    );
-    let expired = world.front_authority.issue(
-        "front-proxy-client",
-        &[],
-        ExtendedKeyUsagePurpose::ClientAuth,
-        -1,
-    );
-    assert_eq!(
-        reason(world.ask(None, &AS_ALICE, "/version").await),
-        UNAUTHORIZED
-    );
+    let issue = |usage, days| {
+        world
+            .front_authority
+            .issue("front-proxy-client", &[], usage, days)
+    };
+    let server = issue(ExtendedKeyUsagePurpose::ServerAuth, 1);
+    let expired = issue(ExtendedKeyUsagePurpose::ClientAuth, -1);
+    assert_eq!(world.version(None, &AS_ALICE).await, UNAUTHORIZED);
     for refused in [&stranger, &other_name, &server, &expired] {
-        assert_eq!(
-            reason(world.ask(Some(refused), &AS_ALICE, "/version").await),
-            UNAUTHORIZED
-        );
+        assert_eq!(world.version(Some(refused), &AS_ALICE).await, UNAUTHORIZED);
     }
     assert_eq!(world.control_plane.count(), 0, "those need no review");
-    assert_eq!(
-        world
-            .ask(Some(&world.front_proxy()), &AS_ALICE, "/version")
-            .await
-            .0,
-        200
-    );
+    assert_eq!(world.version(Some(&proxy), &AS_ALICE).await, OK);
     assert_eq!(world.last_caller()["user"], "alice");
-    assert_eq!(
-        world
-            .ask(Some(&of_client_authority), &AS_ALICE, "/version")
-            .await
-            .0,
-        200
-    );
+    assert_eq!(world.version(Some(&admin), &AS_ALICE).await, OK);
     let caller = world.last_caller();
     assert_eq!(
         (&caller["user"], &caller["groups"]),
@@ -468,6 +553,7 @@ async fn identity_headers_are_trusted_only_from_a_front_proxy() {
 #[tokio::test]
 async fn all_identity_headers_of_a_front_proxy_are_used() {
     let world = World::new(&["* * *"]);
+    let proxy = world.front_proxy();
     let headers = [
         ("x-remote-user", "alice"),
         ("x-remote-uid", "u1"),
@@ -476,13 +562,7 @@ async fn all_identity_headers_of_a_front_proxy_are_used() {
         ("x-remote-extra-foo%2fbar", "a"),
         ("x-remote-extra-foo%2fbar", "b"),
     ];
-    assert_eq!(
-        world
-            .ask(Some(&world.front_proxy()), &headers, "/version")
-            .await
-            .0,
-        200
-    );
+    assert_eq!(world.version(Some(&proxy), &headers).await, OK);
     insta::assert_json_snapshot!(world.last_caller(), @r#"
     {
       "extra": {
@@ -510,26 +590,13 @@ async fn all_identity_headers_of_a_front_proxy_are_used() {
 async fn a_front_proxy_without_a_user_is_unauthenticated() {
     let world = World::new(&["* * *"]);
     let proxy = world.front_proxy();
-    assert_eq!(
-        reason(world.ask(Some(&proxy), &[], "/version").await),
-        UNAUTHORIZED
-    );
-    assert_eq!(
-        reason(
-            world
-                .ask(
-                    Some(&proxy),
-                    &[("x-remote-group", "system:masters")],
-                    "/version"
-                )
-                .await
-        ),
-        UNAUTHORIZED
-    );
+    let group = [("x-remote-group", "system:masters")];
+    assert_eq!(world.version(Some(&proxy), &[]).await, UNAUTHORIZED);
+    assert_eq!(world.version(Some(&proxy), &group).await, UNAUTHORIZED);
     let token = [("authorization", "bearer  alices")];
     assert_eq!(
-        world.ask(Some(&proxy), &token, "/version").await.0,
-        200,
+        world.version(Some(&proxy), &token).await,
+        OK,
         "a token still counts"
     );
 }
@@ -537,20 +604,15 @@ async fn a_front_proxy_without_a_user_is_unauthenticated() {
 #[tokio::test]
 async fn without_allowed_names_no_front_proxy_is_trusted_unless_the_flag_is_set() {
     let store = || PreparedReader::counting(Groups::default());
-    for (allows_any_name, expected) in [(false, 401), (true, 200)] {
+    for (allows_any_name, expected) in [(false, UNAUTHORIZED), (true, OK)] {
         let world = World::over(store(), &["* * *"], allows_any_name);
         for empty in ["[]", ""] {
-            let mut data = world.data();
-            data.insert("requestheader-allowed-names".to_owned(), empty.to_owned());
-            world.configure(&data);
+            world.configure_with("requestheader-allowed-names", empty);
             let other = world.front_authority.client("other", &[]);
+            assert_eq!(world.version(Some(&other), &AS_ALICE).await, expected);
             assert_eq!(
-                world.ask(Some(&other), &AS_ALICE, "/version").await.0,
-                expected
-            );
-            assert_eq!(
-                world.ask(None, &AS_ALICE, "/version").await.0,
-                401,
+                world.version(None, &AS_ALICE).await,
+                UNAUTHORIZED,
                 "never without a certificate"
             );
         }
@@ -561,42 +623,26 @@ async fn without_allowed_names_no_front_proxy_is_trusted_unless_the_flag_is_set(
 async fn authorities_are_replaced_on_open_connections_and_never_removed() {
     let world = World::new(&["* * *"]);
     let old = RemoteClient::at(LOCALHOST, vec![world.front_proxy().certificate]);
-    assert_eq!(world.send_over(&old, &AS_ALICE, "/version").await.0, 200);
+    assert_eq!(world.code_over(&old).await, 200);
     world.configure(&BTreeMap::new());
     assert_eq!(
-        world.send_over(&old, &AS_ALICE, "/version").await.0,
+        world.code_over(&old).await,
         200,
         "an empty ConfigMap says nothing"
     );
-    let mut data = world.data();
     for broken in [
         "",
         "no certificate",
         "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
     ] {
-        data.insert("requestheader-client-ca-file".to_owned(), broken.to_owned());
-        world.configure(&data);
-        assert_eq!(
-            world.send_over(&old, &AS_ALICE, "/version").await.0,
-            200,
-            "{broken}"
-        );
+        world.configure_with("requestheader-client-ca-file", broken);
+        assert_eq!(world.code_over(&old).await, 200, "{broken}");
     }
     let next = Authority::new("next-front-ca");
-    data.insert("requestheader-client-ca-file".to_owned(), next.pem.clone());
-    world.configure(&data);
-    assert_eq!(world.send_over(&old, &AS_ALICE, "/version").await.0, 401);
-    assert_eq!(
-        world
-            .ask(
-                Some(&next.client("front-proxy-client", &[])),
-                &AS_ALICE,
-                "/version"
-            )
-            .await
-            .0,
-        200
-    );
+    world.configure_with("requestheader-client-ca-file", &next.pem);
+    let next = next.client("front-proxy-client", &[]);
+    assert_eq!(world.code_over(&old).await, 401);
+    assert_eq!(world.version(Some(&next), &AS_ALICE).await, OK);
 }
 
 #[tokio::test]
@@ -620,36 +666,19 @@ async fn invalid_header_lists_change_nothing() {
 #[tokio::test]
 async fn no_certificate_is_trusted_before_the_config_map_is_read() {
     let world = World::new(&["* * *"]);
+    let carol = world.client_authority.client("carol", &[]);
+    let proxy = world.front_proxy();
     world.trust.send_replace(Arc::new(ClientTrust::new(true)));
-    assert_eq!(
-        world
-            .ask(Some(&world.front_proxy()), &AS_ALICE, "/version")
-            .await
-            .0,
-        401
-    );
-    assert_eq!(
-        world
-            .ask(
-                Some(&world.client_authority.client("carol", &[])),
-                &[],
-                "/version"
-            )
-            .await
-            .0,
-        401
-    );
+    assert_eq!(world.version(Some(&proxy), &AS_ALICE).await, UNAUTHORIZED);
+    assert_eq!(world.version(Some(&carol), &[]).await, UNAUTHORIZED);
 }
 
 #[tokio::test]
 async fn token_reviews_are_cached_for_ten_seconds_and_unknown_tokens_are_refused() {
     let world = World::new(&["* * *"]);
     for _ in 0..3 {
-        assert_eq!(world.ask_as("alices", "/version").await.0, 200);
-        assert_eq!(
-            reason(world.ask_as("nobodys", "/version").await),
-            UNAUTHORIZED
-        );
+        assert_eq!(world.code_as("alices", "/version").await, 200);
+        assert_eq!(world.refusal_as("nobodys", "/version").await, UNAUTHORIZED);
     }
     assert_eq!(
         world.control_plane.count(),
@@ -657,24 +686,18 @@ async fn token_reviews_are_cached_for_ten_seconds_and_unknown_tokens_are_refused
         "two token reviews and one access review"
     );
     for no_token in ["Bearer", "Bearer ", "Basic alices", "alices"] {
-        assert_eq!(
-            reason(
-                world
-                    .ask(None, &[("authorization", no_token)], "/version")
-                    .await
-            ),
-            UNAUTHORIZED
-        );
+        let header = [("authorization", no_token)];
+        assert_eq!(world.version(None, &header).await, UNAUTHORIZED);
     }
     *world.control_plane.refuses.lock() = true;
     assert_eq!(
-        reason(world.ask_as("bobs", "/version").await),
+        world.refusal_as("bobs", "/version").await,
         UNAUTHORIZED,
         "a review that fails is no yes"
     );
     *world.control_plane.refuses.lock() = false;
     assert_eq!(
-        world.ask_as("bobs", "/version").await.0,
+        world.code_as("bobs", "/version").await,
         200,
         "and is not remembered"
     );
@@ -683,29 +706,17 @@ async fn token_reviews_are_cached_for_ten_seconds_and_unknown_tokens_are_refused
 #[tokio::test]
 async fn no_user_can_have_the_name_of_the_local_caller() {
     let world = World::new(&["* * *"]);
+    let proxy = world.front_proxy();
     let headers = [
         ("x-remote-user", "fleetdex:local"),
         ("x-remote-group", "system:masters"),
     ];
-    assert_eq!(
-        reason(
-            world
-                .ask(Some(&world.front_proxy()), &headers, "/version")
-                .await
-        ),
-        UNAUTHORIZED
-    );
-    assert_eq!(
-        reason(world.ask_as("locals", "/version").await),
-        UNAUTHORIZED
-    );
+    assert_eq!(world.version(Some(&proxy), &headers).await, UNAUTHORIZED);
+    assert_eq!(world.refusal_as("locals", "/version").await, UNAUTHORIZED);
     let certificate = world
         .client_authority
         .client("fleetdex:local", &["system:masters"]);
-    assert_eq!(
-        reason(world.ask(Some(&certificate), &[], "/version").await),
-        UNAUTHORIZED
-    );
+    assert_eq!(world.version(Some(&certificate), &[]).await, UNAUTHORIZED);
 }
 
 #[tokio::test]
@@ -716,13 +727,10 @@ async fn impersonation_is_refused() {
         ("impersonate-user", "bob"),
     ];
     assert_eq!(
-        reason(world.ask(None, &headers, "/version").await),
+        world.version(None, &headers).await,
         "400 BadRequest: this server does not support impersonation; send the request through the control plane"
     );
-    assert_eq!(
-        reason(world.ask(None, &headers[1..], "/version").await),
-        UNAUTHORIZED
-    );
+    assert_eq!(world.version(None, &headers[1..]).await, UNAUTHORIZED);
 }
 
 #[tokio::test]
@@ -732,23 +740,17 @@ async fn system_masters_and_health_checks_need_no_review() {
         ("x-remote-user", "admin"),
         ("x-remote-group", "system:masters"),
     ];
-    let path = format!("{SEARCH}/api/v1/pods");
-    assert_eq!(
-        world
-            .ask(Some(&world.front_proxy()), &headers, &path)
-            .await
-            .0,
-        200
-    );
+    let proxy = world.front_proxy();
+    assert_eq!(world.code(Some(&proxy), &headers, PODS).await, 200);
     assert_eq!(
         (world.control_plane.count(), world.permitted()),
         (0, Permitted::Everything)
     );
     *world.control_plane.refuses.lock() = true;
-    assert_eq!(world.ask(None, &[], "/healthz").await.0, 200);
-    assert_eq!(world.ask(None, &[], "/livez").await.0, 200);
+    assert_eq!(world.code(None, &[], "/healthz").await, 200);
+    assert_eq!(world.code(None, &[], "/livez").await, 200);
     assert_eq!(
-        world.ask(None, &[], "/readyz").await.0,
+        world.code(None, &[], "/readyz").await,
         503,
         "open without credentials, and not ready yet"
     );
@@ -757,18 +759,17 @@ async fn system_masters_and_health_checks_need_no_review() {
 #[tokio::test]
 async fn a_failed_review_is_an_error_and_a_denial_is_403_as_by_the_apiserver() {
     let world = World::new(&[]);
-    let path = format!("{SEARCH}/api/v1/pods");
     assert_eq!(
-        reason(world.ask_as("alices", &path).await),
+        world.list("alices", "pods").await,
         r#"403 Forbidden: search.search.fleetdex.io "api" is forbidden: User "alice" cannot get resource "search/v1" in API group "search.fleetdex.io" at the cluster scope"#
     );
     assert_eq!(
-        reason(world.ask_as("alices", "/version").await),
+        world.refusal_as("alices", "/version").await,
         r#"403 Forbidden: forbidden: User "alice" cannot get path "/version""#
     );
-    assert_eq!(world.ask_as("bobs", "/version").await.0, 403);
+    assert_eq!(world.code_as("bobs", "/version").await, 403);
     *world.control_plane.refuses.lock() = true;
-    let down = reason(world.ask_as("bobs", &path).await);
+    let down = world.list("bobs", "pods").await;
     assert!(
         down.starts_with(
             "500 InternalError: cannot authorize the request: the review by the control plane failed"
@@ -779,60 +780,36 @@ async fn a_failed_review_is_an_error_and_a_denial_is_403_as_by_the_apiserver() {
 
 #[tokio::test]
 async fn rights_in_some_namespaces_restrict_the_query_to_them() {
-    let mut rules = OUTER.to_vec();
-    rules.extend(["alice list /pods web ", "alice list /pods elsewhere "]);
-    let world = World::new(&rules);
-    let path = format!("{SEARCH}/api/v1/pods");
-    assert_eq!(world.ask_as("alices", &path).await.0, 200);
+    let world = World::beyond_outer(&["alice list /pods web ", "alice list /pods elsewhere "]);
+    assert_eq!(world.list("alices", "pods").await, OK);
     assert_eq!(
-        world.permitted(),
-        Permitted::Only(vec![Grant::of_namespaces(vec!["web".parse().unwrap()])])
+        world.grants(),
+        [Grant::of_namespaces(vec!["web".parse().unwrap()])]
     );
     let reviews = world.control_plane.count();
-    assert_eq!(
-        world
-            .ask_as("alices", &format!("{path}?labelSelector=app"))
-            .await
-            .0,
-        200
-    );
+    assert_eq!(world.list("alices", "pods?labelSelector=app").await, OK);
     assert_eq!(
         world.control_plane.count(),
         reviews,
         "everything is known by now"
     );
     assert_eq!(
-        reason(world.ask_as("bobs", &path).await),
+        world.list("bobs", "pods").await,
         r#"403 Forbidden: pods is forbidden: User "bob" cannot list resource "pods" in API group "" at the cluster scope"#
     );
     assert_eq!(
-        reason(
-            world
-                .ask_as("alices", &format!("{SEARCH}/api/v1/namespaces/db/pods"))
-                .await
-        ),
+        world.list("alices", "namespaces/db/pods").await,
         r#"403 Forbidden: pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "db""#
     );
+    assert_eq!(world.list("alices", "namespaces/web/pods").await, OK);
     assert_eq!(
-        world
-            .ask_as("alices", &format!("{SEARCH}/api/v1/namespaces/web/pods"))
-            .await
-            .0,
-        200
-    );
-    assert_eq!(
-        reason(
-            world
-                .ask_as("alices", &format!("{SEARCH}/api/v1/namespaces/web/pods/a"))
-                .await
-        ),
+        world.list("alices", "namespaces/web/pods/a").await,
         r#"403 Forbidden: pods "a" is forbidden: User "alice" cannot get resource "pods" in API group "" in the namespace "web""#
     );
     assert_eq!(
         world
-            .ask_as("alices", &format!("{SEARCH}/api/v1/nodes"))
-            .await
-            .0,
+            .code_as("alices", &format!("{SEARCH}/api/v1/nodes"))
+            .await,
         403
     );
 }
@@ -847,51 +824,31 @@ async fn only_replicas_can_read_the_changes_of_a_replica() {
     let world = World::new(&everything);
     let path = "/apis/search.fleetdex.io/v1alpha1/changes/api/v1/pods?store=other&watch=true";
     assert_eq!(
-        reason(world.ask_as("alices", path).await),
+        world.refusal_as("alices", path).await,
         r#"403 Forbidden: changes.search.fleetdex.io is forbidden: User "alice" cannot replicate resource "changes" in API group "search.fleetdex.io" at the cluster scope"#
     );
-    let heard = reason(world.ask_as("bobs", path).await);
     assert_eq!(
-        heard,
+        world.refusal_as("bobs", path).await,
         "503 ServiceUnavailable: store other is not connected yet"
     );
 }
 
 #[tokio::test]
 async fn a_watch_needs_the_right_to_watch() {
-    let mut rules = OUTER.to_vec();
-    rules.extend(["alice list /pods  ", "alice get /pods web a"]);
-    let world = World::new(&rules);
+    let world = World::beyond_outer(&["alice list /pods  ", "alice get /pods web a"]);
     assert_eq!(
-        reason(
-            world
-                .ask_as("alices", &format!("{SEARCH}/api/v1/pods?watch=true"))
-                .await
-        ),
+        world.list("alices", "pods?watch=true").await,
         r#"403 Forbidden: pods is forbidden: User "alice" cannot watch resource "pods" in API group "" at the cluster scope"#
     );
-    assert_eq!(
-        world
-            .ask_as("alices", &format!("{SEARCH}/api/v1/namespaces/web/pods/a"))
-            .await
-            .0,
-        200
-    );
+    assert_eq!(world.list("alices", "namespaces/web/pods/a").await, OK);
 }
 
 #[tokio::test]
 async fn named_namespaces_without_permission_are_omitted_with_a_warning() {
-    let mut rules = OUTER.to_vec();
-    rules.push("alice list /pods web ");
-    let world = World::new(&rules);
-    let request = Request::get(format!("{SEARCH}/api/v1/pods?namespaces=web,db"))
-        .header("authorization", "Bearer alices");
+    let world = World::beyond_outer(&["alice list /pods web "]);
     let response = world
-        .app
-        .clone()
-        .oneshot(request.body(Body::empty()).unwrap())
-        .await
-        .unwrap();
+        .response_to("alices", &format!("{PODS}?namespaces=web,db"))
+        .await;
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(
         response.headers()["warning"],
@@ -901,16 +858,8 @@ async fn named_namespaces_without_permission_are_omitted_with_a_warning() {
 
 #[tokio::test]
 async fn permission_in_all_namespaces_is_one_review_and_no_restriction() {
-    let mut rules = OUTER.to_vec();
-    rules.push("alice list /pods  ");
-    let world = World::new(&rules);
-    assert_eq!(
-        world
-            .ask_as("alices", &format!("{SEARCH}/api/v1/pods"))
-            .await
-            .0,
-        200
-    );
+    let world = World::beyond_outer(&["alice list /pods  "]);
+    assert_eq!(world.list("alices", "pods").await, OK);
     assert_eq!(world.permitted(), Permitted::Everything);
 }
 
@@ -926,40 +875,20 @@ async fn clusters_can_be_denied_by_name() {
         "* list apps/deployments  ",
     ];
     let world = World::new(&rules);
-    assert_eq!(
-        world
-            .ask_as("alices", &format!("{SEARCH}/api/v1/pods"))
-            .await
-            .0,
-        200
-    );
-    let only = Grant {
-        clusters: Some(vec!["member1".parse().unwrap()]),
-        namespaces: None,
-    };
-    assert_eq!(world.permitted(), Permitted::Only(vec![only]));
+    assert_eq!(world.list("alices", "pods").await, OK);
+    assert_eq!(world.grants(), [grant(&["member1"], None)]);
     let denied = r#"403 Forbidden: clusters.search.fleetdex.io "member2" is forbidden: User "alice" cannot get resource "clusters" in API group "search.fleetdex.io" at the cluster scope"#;
     assert_eq!(
-        reason(
-            world
-                .ask_as(
-                    "alices",
-                    &format!("{SEARCH}/api/v1/pods?clusters=member1,member2")
-                )
-                .await
-        ),
+        world.list("alices", "pods?clusters=member1,member2").await,
         denied
     );
     let path = "/apis/search.fleetdex.io/v1alpha1/clusters/member2/api/v1/pods";
-    assert_eq!(reason(world.ask_as("alices", path).await), denied);
-    assert_eq!(world.ask_as("bobs", path).await.0, 200);
+    assert_eq!(world.refusal_as("alices", path).await, denied);
+    assert_eq!(world.code_as("bobs", path).await, 200);
     for (token, warnings) in [("alices", 0), ("bobs", 1)] {
-        let request = Request::get(format!("{SEARCH}/apis/apps/v1beta1/deployments"));
-        let request = request
-            .header("authorization", format!("Bearer {token}"))
-            .body(Body::empty())
-            .unwrap();
-        let response = world.app.clone().oneshot(request).await.unwrap();
+        let response = world
+            .response_to(token, &format!("{SEARCH}/apis/apps/v1beta1/deployments"))
+            .await;
         assert_eq!(
             response.headers().get_all("warning").iter().count(),
             warnings,
@@ -978,12 +907,12 @@ fn member(rules: &[&'static str]) -> Arc<ControlPlane> {
 
 #[tokio::test]
 async fn in_members_mode_a_user_sees_no_more_than_each_member_shows() {
-    let store = PreparedReader::counting(held(&[
+    let store = counting(&[
         ("member1", "web", 3),
         ("member1", "db", 1),
         ("member2", "web", 1),
         ("member2", "db", 1),
-    ]));
+    ]);
     let members = [
         (
             "member1",
@@ -998,27 +927,21 @@ async fn in_members_mode_a_user_sees_no_more_than_each_member_shows() {
     // The control plane's rules have no effect.
     rules.push("carol list /pods  ");
     let world = World::with_members(store, &rules, false, Some(members.into()));
-    let path = format!("{SEARCH}/api/v1/pods");
-    let grant = |clusters: &[&str], namespaces: Option<&[&str]>| Grant {
-        clusters: Some(clusters.iter().map(|name| name.parse().unwrap()).collect()),
-        namespaces: namespaces
-            .map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
-    };
-    assert_eq!(world.ask_as("alices", &path).await.0, 200);
+    assert_eq!(world.list("alices", "pods").await, OK);
     assert_eq!(
-        world.permitted(),
-        Permitted::Only(vec![
+        world.grants(),
+        [
             grant(&["member1"], None),
             grant(&["member2"], Some(&["web"]))
-        ])
+        ]
     );
-    assert_eq!(world.ask_as("bobs", &path).await.0, 200);
+    assert_eq!(world.list("bobs", "pods").await, OK);
     assert_eq!(
-        world.permitted(),
-        Permitted::Only(vec![grant(&["member1", "member2"], Some(&["web"]))])
+        world.grants(),
+        [grant(&["member1", "member2"], Some(&["web"]))]
     );
     let carol = world.client_authority.client("carol", &[]);
-    let refused = reason(world.ask(Some(&carol), &[], &path).await);
+    let refused = reason(world.ask(Some(&carol), &[], PODS).await);
     assert!(
         refused.starts_with(r#"403 Forbidden: pods is forbidden: User "carol" cannot list"#),
         "{refused}"
@@ -1034,45 +957,23 @@ async fn a_member_that_cannot_review_is_omitted_with_a_warning() {
             .into_iter()
             .chain(member2)
             .collect();
-        let store = PreparedReader::counting(held(&[("member1", "web", 1), ("member2", "web", 1)]));
+        let store = counting(&[("member1", "web", 1), ("member2", "web", 1)]);
         let world = World::with_members(store, &OUTER, false, Some(members));
-        let request =
-            Request::get(format!("{SEARCH}/api/v1/pods")).header("authorization", "Bearer alices");
-        let response = world
-            .app
-            .clone()
-            .oneshot(request.body(Body::empty()).unwrap())
-            .await
-            .unwrap();
-        assert_eq!(response.status(), StatusCode::OK);
-        let warning = response.headers()["warning"].to_str().unwrap();
+        let warning = world.warning_of_pods().await;
         assert!(
             warning.contains(
                 "cluster member2 is left out, because your access to it cannot be reviewed"
             ),
             "{warning}"
         );
-        let only = Grant {
-            clusters: Some(vec!["member1".parse().unwrap()]),
-            namespaces: None,
-        };
-        assert_eq!(world.permitted(), Permitted::Only(vec![only]));
+        assert_eq!(world.grants(), [grant(&["member1"], None)]);
     }
 }
 
 #[tokio::test]
 async fn too_many_namespaces_have_to_be_named() {
-    let namespaces: Vec<String> = (0..1_001).map(|number| format!("n{number}")).collect();
-    let groups: Vec<(&str, &str, u64)> = namespaces
-        .iter()
-        .map(|name| ("member1", name.as_str(), 1))
-        .collect();
-    let world = World::over(PreparedReader::counting(held(&groups)), &OUTER, false);
-    let refused = reason(
-        world
-            .ask_as("alices", &format!("{SEARCH}/api/v1/pods"))
-            .await,
-    );
+    let world = World::over(counting(&namespaces_of_member1(1_001)), &OUTER, false);
+    let refused = world.list("alices", "pods").await;
     assert_eq!(
         refused,
         "400 BadRequest: you may not list pods in all namespaces, and more than 1000 hold some; name those that you want with the parameter namespaces"
@@ -1081,34 +982,16 @@ async fn too_many_namespaces_have_to_be_named() {
 
 #[tokio::test]
 async fn a_cluster_with_too_many_namespaces_does_not_break_lists_of_others() {
-    let made_up: Vec<String> = (0..1_000).map(|number| format!("n{number}")).collect();
-    let mut groups: Vec<(&str, &str, u64)> = made_up
-        .iter()
-        .map(|name| ("member1", name.as_str(), 1))
-        .collect();
+    let mut groups = namespaces_of_member1(1_000);
     groups.push(("member2", "web", 1));
-    let mut rules = OUTER.to_vec();
-    rules.push("alice list /pods web ");
-    let world = World::over(PreparedReader::counting(held(&groups)), &rules, false);
-    let request =
-        Request::get(format!("{SEARCH}/api/v1/pods")).header("authorization", "Bearer alices");
-    let response = world
-        .app
-        .clone()
-        .oneshot(request.body(Body::empty()).unwrap())
-        .await
-        .unwrap();
-    assert_eq!(response.status(), StatusCode::OK);
-    let warning = response.headers()["warning"].to_str().unwrap();
+    let rules = [&OUTER[..], &["alice list /pods web "]].concat();
+    let world = World::over(counting(&groups), &rules, false);
+    let warning = world.warning_of_pods().await;
     assert!(
         warning.contains("left out: member1, because you may not list pods in all namespaces, and more than 1000 hold some"),
         "{warning}"
     );
-    let only = Grant {
-        clusters: Some(vec!["member2".parse().unwrap()]),
-        namespaces: Some(vec!["web".parse().unwrap()]),
-    };
-    assert_eq!(world.permitted(), Permitted::Only(vec![only]));
+    assert_eq!(world.grants(), [grant(&["member2"], Some(&["web"]))]);
 }
 
 #[tokio::test]
@@ -1127,14 +1010,14 @@ async fn the_continue_token_of_one_user_is_refused_for_another() {
     let store = PreparedReader::with(vec![first(), first(), Ok(page(&["b"], None, None))]);
     let rules = [OUTER.to_vec(), vec!["* list /pods  "]].concat();
     let world = World::over(Arc::clone(&store), &rules, false);
-    let pods = format!("{SEARCH}/api/v1/pods?limit=1");
+    let pods = format!("{PODS}?limit=1");
     let (_, list) = world.ask_as("alices", &pods).await;
     let next = format!(
         "{pods}&continue={}",
         list["metadata"]["continue"].as_str().unwrap()
     );
     assert_eq!(
-        reason(world.ask_as("bobs", &next).await),
+        world.refusal_as("bobs", &next).await,
         "400 BadRequest: parameter continue: the continue token was issued to another user; start the list again without it"
     );
     assert_eq!(store.asked().len(), 1, "the store is not queried");
@@ -1149,7 +1032,7 @@ async fn the_continue_token_of_one_user_is_refused_for_another() {
     fake::add(&mut moved, "other", "member1", &fake::pods());
     world.catalog.send_replace(Arc::new(moved));
     assert_eq!(
-        world.ask_as("alices", &next).await.0,
+        world.code_as("alices", &next).await,
         410,
         "a registry has moved to another store"
     );
@@ -1164,12 +1047,8 @@ async fn watches_with_many_names_are_shared_among_users() {
         .collect::<Vec<_>>()
         .join(",");
     let watch = async |token: &str, names: &str| {
-        let path = format!("{SEARCH}/api/v1/pods?watch=true&names={names}");
-        let request = Request::get(path)
-            .header("authorization", format!("Bearer {token}"))
-            .body(Body::empty())
-            .unwrap();
-        world.app.clone().oneshot(request).await.unwrap()
+        let path = format!("{PODS}?watch=true&names={names}");
+        world.response_to(token, &path).await
     };
     let mut watches = Vec::new();
     loop {

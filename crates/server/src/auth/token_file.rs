@@ -66,8 +66,8 @@ impl TokenFile {
         let token = URL_SAFE_NO_PAD.encode(rand::random::<[u8; TOKEN_BYTES]>());
         let folder = path
             .parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-            .unwrap_or_else(|| Path::new("."));
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let folder = folder.unwrap_or_else(|| Path::new("."));
         fs::DirBuilder::new()
             .recursive(true)
             .mode(FOLDER_MODE)
@@ -152,12 +152,8 @@ impl TokenVerifier {
     pub fn accepts(&self, authorization: Option<&str>) -> bool {
         let presented = authorization.and_then(presented).unwrap_or_default();
         let digest: [u8; 32] = Sha256::digest(presented).into();
-        let difference = self
-            .0
-            .iter()
-            .zip(digest)
-            .fold(0, |sum, (ours, theirs)| sum | (ours ^ theirs));
-        difference == 0
+        let pairs = self.0.iter().zip(digest);
+        pairs.fold(0, |sum, (ours, theirs)| sum | (ours ^ theirs)) == 0
     }
 }
 

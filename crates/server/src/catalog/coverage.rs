@@ -137,9 +137,8 @@ pub fn assign(
             stores,
         })?;
         for (store, namespaces) in of_stores {
-            assigned
-                .entry(store.clone())
-                .or_default()
+            let of_store = assigned.entry(store.clone()).or_default();
+            of_store
                 .entry(namespaces)
                 .or_default()
                 .push(cluster.clone());
@@ -163,24 +162,17 @@ fn assign_cluster<'n>(
     if let [(store, _)] = holders {
         return Ok(vec![(store, None)]);
     }
-    if let Some((store, _)) = holders
-        .iter()
-        .find(|(_, coverage)| coverage.is_everything())
-    {
+    let mut whole = holders.iter();
+    if let Some((store, _)) = whole.find(|(_, coverage)| coverage.is_everything()) {
         return Ok(vec![(store, None)]);
     }
-    let base = holders
-        .iter()
-        .copied()
-        .find(|(_, coverage)| coverage.all_but.is_some());
+    let mut bases = holders.iter().copied();
+    let base = bases.find(|(_, coverage)| coverage.all_but.is_some());
     if base.is_none() && holders.iter().any(|(_, coverage)| coverage.some_anywhere) {
         return Err(holders.iter().map(|(store, _)| (*store).clone()).collect());
     }
-    let others: Vec<StoreHolding<'n>> = holders
-        .iter()
-        .copied()
-        .filter(|(store, _)| base.is_none_or(|(base, _)| base != *store))
-        .collect();
+    let mut others = holders.to_vec();
+    others.retain(|(store, _)| base.is_none_or(|(base, _)| base != *store));
     let mut unassigned = namespaces_for_others(base, holders);
     if let Some(base) = base {
         check_overlap(base, &others, &unassigned)?;
@@ -194,15 +186,10 @@ fn assign_cluster<'n>(
             assigned.entry(store).or_default().insert(name);
         }
     }
-    let assigned = assigned
-        .into_iter()
-        .filter(|(_, names)| !names.is_empty())
-        .map(|(store, names)| (store, Some(names)));
-    Ok(base
-        .map(|(store, _)| (store, None))
-        .into_iter()
-        .chain(assigned)
-        .collect())
+    let assigned = assigned.into_iter().filter(|(_, names)| !names.is_empty());
+    let assigned = assigned.map(|(store, names)| (store, Some(names)));
+    let base = base.into_iter().map(|(store, _)| (store, None));
+    Ok(base.chain(assigned).collect())
 }
 
 /// The namespaces to assign to stores other than the base: those that the base does not hold whole,
@@ -212,16 +199,18 @@ fn namespaces_for_others<'n>(
     holders: &[StoreHolding<'n>],
 ) -> BTreeSet<&'n Namespace> {
     match base {
-        Some((_, coverage)) => coverage
-            .all_but
-            .iter()
-            .flatten()
-            .filter(|name| !coverage.whole.contains(*name))
-            .collect(),
-        None => holders
-            .iter()
-            .flat_map(|(_, coverage)| coverage.whole.iter().chain(&coverage.some_of))
-            .collect(),
+        Some((_, coverage)) => {
+            let excluded = coverage.all_but.iter().flatten();
+            excluded
+                .filter(|name| !coverage.whole.contains(*name))
+                .collect()
+        }
+        None => {
+            let coverages = holders.iter().map(|(_, coverage)| coverage);
+            coverages
+                .flat_map(|one| one.whole.iter().chain(&one.some_of))
+                .collect()
+        }
     }
 }
 
@@ -232,10 +221,10 @@ fn check_overlap(
     others: &[StoreHolding<'_>],
     namespaces: &BTreeSet<&Namespace>,
 ) -> Result<(), Vec<StoreName>> {
-    for name in namespaces
+    let of_base = namespaces
         .iter()
-        .filter(|name| base_coverage.holds_any(name))
-    {
+        .filter(|name| base_coverage.holds_any(name));
+    for name in of_base {
         if let Some((other, _)) = others.iter().find(|(_, coverage)| coverage.holds_any(name)) {
             return Err(vec![base.clone(), (*other).clone()]);
         }
@@ -268,11 +257,10 @@ fn only_partial_holder<'n>(
     name: &Namespace,
     holders: &[StoreHolding<'n>],
 ) -> Result<Option<&'n StoreName>, Vec<StoreName>> {
-    let holding: Vec<&'n StoreName> = holders
+    let holding = holders
         .iter()
-        .filter(|(_, coverage)| coverage.holds_some(name))
-        .map(|(store, _)| *store)
-        .collect();
+        .filter(|(_, coverage)| coverage.holds_some(name));
+    let holding: Vec<&'n StoreName> = holding.map(|(store, _)| *store).collect();
     match *holding.as_slice() {
         [] => Ok(None),
         [store] => Ok(Some(store)),

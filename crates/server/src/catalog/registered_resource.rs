@@ -9,7 +9,7 @@ use std::{
 use fleetdex_clusters::discovery::{ResourceCapabilities, ServedResource};
 use fleetdex_core::{
     kinds,
-    model::{ClusterName, Gvk, PrinterColumn, Resource, SelectableField, StoreName},
+    model::{ClusterName, Gvk, PrinterColumn, SelectableField, StoreName},
     query::{ResourceName, Selectable},
 };
 use kube::core::Version;
@@ -42,13 +42,10 @@ struct ResourceNames {
 
 impl ResourceNames {
     fn of(served: &ServedResource) -> Self {
-        let Resource {
-            gvk, namespaced, ..
-        } = &served.resource;
         Self {
-            kind: Arc::clone(&gvk.kind),
+            kind: Arc::clone(&served.resource.gvk.kind),
             singular: Arc::clone(&served.singular),
-            namespaced: *namespaced,
+            namespaced: served.resource.namespaced,
         }
     }
 
@@ -121,17 +118,13 @@ impl RegisteredResource {
     pub(super) fn new(name: &ResourceName, served: &ServedResource) -> Self {
         let built_in = ResourceNames::of_built_in(name);
         let is_built_in = built_in.is_some();
-        let ResourceNames {
-            kind,
-            singular,
-            namespaced,
-        } = built_in.unwrap_or_else(|| ResourceNames::of(served));
+        let names = built_in.unwrap_or_else(|| ResourceNames::of(served));
         Self {
             name: name.clone(),
-            kind,
-            singular,
+            kind: names.kind,
+            singular: names.singular,
             short_names: BTreeSet::new(),
-            namespaced,
+            namespaced: names.namespaced,
             names_by_clusters: Vec::new(),
             is_built_in,
             versions: Vec::new(),
@@ -149,10 +142,8 @@ impl RegisteredResource {
             .extend(entry.served.short_names.iter().cloned());
         self.add_version(&entry.served.resource.gvk.version);
         self.add_capabilities(&entry.served.capabilities);
-        self.by_store
-            .entry(entry.store.clone())
-            .or_default()
-            .add(entry);
+        let of_store = self.by_store.entry(entry.store.clone());
+        of_store.or_default().add(entry);
     }
 
     /// Its kind in its best version.
@@ -163,9 +154,8 @@ impl RegisteredResource {
 
     /// Whether some store has it of this cluster.
     pub fn is_stored_for(&self, cluster: &ClusterName) -> bool {
-        self.by_store
-            .values()
-            .any(|stored| stored.clusters.contains(cluster))
+        let mut stored = self.by_store.values();
+        stored.any(|stored| stored.clusters.contains(cluster))
     }
 
     /// The clusters whose objects some store has; a cluster in several stores occurs several times.
@@ -178,11 +168,8 @@ impl RegisteredResource {
     pub fn columns(&self, version: &str) -> Option<Arc<[PrinterColumn]>> {
         // In a tie the first one: `max_by_key` returns the last maximum, so the order is reversed.
         let usual = |version: &str| {
-            self.columns
-                .get(version)?
-                .iter()
-                .rev()
-                .max_by_key(|(_, clusters)| clusters.len())
+            let known = self.columns.get(version)?.iter().rev();
+            known.max_by_key(|(_, clusters)| clusters.len())
         };
         let best = || self.versions.iter().find_map(|version| usual(version));
         usual(version)
@@ -195,34 +182,19 @@ impl RegisteredResource {
             return;
         }
         let names = ResourceNames::of(entry.served);
-        match self
-            .names_by_clusters
-            .iter_mut()
-            .find(|(known, _)| *known == names)
-        {
+        let all = &mut self.names_by_clusters;
+        match all.iter_mut().find(|(known, _)| *known == names) {
             Some((_, clusters)) => drop(clusters.insert(entry.cluster.clone())),
-            None => self
-                .names_by_clusters
-                .push((names, [entry.cluster.clone()].into())),
+            None => all.push((names, [entry.cluster.clone()].into())),
         }
         // In a tie it is namespaced, which hides nothing from callers that can list all of it; then
         // the first one wins.
-        let usual = self
-            .names_by_clusters
-            .iter()
-            .rev()
-            .max_by_key(|(names, clusters)| (clusters.len(), names.namespaced));
-        if let Some((
-            ResourceNames {
-                kind,
-                singular,
-                namespaced,
-            },
-            _,
-        )) = usual
-        {
-            (self.kind, self.singular, self.namespaced) =
-                (Arc::clone(kind), Arc::clone(singular), *namespaced);
+        let known = self.names_by_clusters.iter().rev();
+        let usual = known.max_by_key(|(names, clusters)| (clusters.len(), names.namespaced));
+        if let Some((names, _)) = usual {
+            self.kind = Arc::clone(&names.kind);
+            self.singular = Arc::clone(&names.singular);
+            self.namespaced = names.namespaced;
         }
     }
 
@@ -259,9 +231,8 @@ impl RegisteredResource {
     /// Whether some store has an interpreted field for it. Its path is not that of a value in the
     /// objects.
     pub fn is_interpreted(&self, path: &str) -> bool {
-        self.by_store
-            .values()
-            .any(|stored| stored.is_interpreted(path))
+        let mut stored = self.by_store.values();
+        stored.any(|stored| stored.is_interpreted(path))
     }
 
     /// What one cluster offers is offered for the fleet; a member that does not have it says so
@@ -277,14 +248,10 @@ impl RegisteredResource {
         add(&mut self.capabilities.verbs, &capabilities.verbs);
         add(&mut self.capabilities.categories, &capabilities.categories);
         for subresource in &capabilities.subresources {
-            match self
-                .capabilities
-                .subresources
-                .iter_mut()
-                .find(|known| known.name == subresource.name)
-            {
+            let all = &mut self.capabilities.subresources;
+            match all.iter_mut().find(|known| known.name == subresource.name) {
                 Some(known) => add(&mut known.verbs, &subresource.verbs),
-                None => self.capabilities.subresources.push(subresource.clone()),
+                None => all.push(subresource.clone()),
             }
         }
     }
@@ -309,10 +276,8 @@ impl StoredResource {
     fn add(&mut self, entry: CatalogEntry<'_>) {
         self.clusters.insert(entry.cluster.clone());
         let version = &entry.served.resource.gvk.version;
-        self.versions
-            .entry(Arc::clone(version))
-            .or_default()
-            .insert(entry.cluster.clone());
+        let of_version = self.versions.entry(Arc::clone(version));
+        of_version.or_default().insert(entry.cluster.clone());
         self.is_closed |= !entry.any_path;
         for field in entry.fields {
             if !self.fields.contains(field) {

@@ -6,7 +6,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use fleetdex_core::model::{FleetVersion, Gvk, Object, Projection, Projector, Resource};
 use fleetdex_store::{
-    DocumentWriter as _, IndexRevision, RevisionStore as _, VisibleResources, bulk::Write,
+    CompleteResources, DocumentWriter as _, IndexRevision, RevisionStore as _, bulk::Write,
     memory::Memory,
 };
 use futures::{Stream, StreamExt as _};
@@ -34,7 +34,7 @@ impl WatchedFleet {
         let memory = Memory::new();
         let revision = memory.open(&cluster("member1"), None, 0).await.unwrap();
         memory
-            .activate(&revision, &VisibleResources::All)
+            .activate(&revision, &CompleteResources::All)
             .await
             .unwrap();
         Self { memory, revision }

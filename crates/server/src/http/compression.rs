@@ -31,11 +31,7 @@ pub struct IfLarge;
 impl Predicate for IfLarge {
     fn should_compress<B: Body>(&self, response: &Response<B>) -> bool {
         let is_marked = response.extensions().get::<Compressible>().is_some();
-        is_marked
-            && response
-                .body()
-                .size_hint()
-                .exact()
-                .is_none_or(|size| size >= SMALLEST)
+        let size = response.body().size_hint().exact();
+        is_marked && size.is_none_or(|size| size >= SMALLEST)
     }
 }

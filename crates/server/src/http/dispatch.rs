@@ -1,7 +1,8 @@
 //! Authenticates the caller of a request, authorizes the request, and hands it to what answers it.
 
 use axum::{extract::Request, response::Response};
-use fleetdex_query_api::{access::Attributes, asked::Asked, uri::RequestUri};
+use fleetdex_query_api::{access::Attributes, class::Asked, uri::RequestUri};
+use http::HeaderMap;
 
 use super::{api_state::ApiState, listen::RequestHandle};
 use crate::{
@@ -10,17 +11,20 @@ use crate::{
     proxying,
 };
 
+/// Whether a browser sends a request because of a page of another site.
+pub(super) fn is_from_another_site(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site");
+    site.is_some_and(|site| site == "cross-site" || site == "same-site")
+}
+
 /// The caller of a request, from its credentials, which are removed from it.
 pub(super) async fn authenticate(
     api: &ApiState,
     request: &mut Request,
 ) -> Result<Caller, ApiError> {
     let impersonates = impersonates(request.headers());
-    let caller = api
-        .answers
-        .authentication_mode
-        .authenticate(request)
-        .await?;
+    let mode = &api.answers.authentication_mode;
+    let caller = mode.authenticate(request).await?;
     if let Some(handle) = request.extensions_mut().remove::<RequestHandle>() {
         handle.mark_authenticated();
     }
@@ -43,10 +47,8 @@ pub(super) async fn respond(
     match Asked::parse(request.method(), uri)? {
         Asked::Fleet(asked) => {
             let (answers, members) = (&api.answers, &*api.members);
-            Box::pin(proxying::handle(
-                answers, members, caller, uri, asked, request,
-            ))
-            .await
+            let handled = proxying::handle(answers, members, caller, uri, asked, request);
+            Box::pin(handled).await
         }
         Asked::Question(question) => api.answers.respond(caller, uri, question, request).await,
     }
@@ -61,7 +63,7 @@ pub(super) async fn authorize(
 ) -> Result<(), ApiError> {
     if let AuthenticationMode::Delegated(auth) = &api.answers.authentication_mode {
         let attributes = Attributes::of(request.method(), uri);
-        auth.authorizer().check(caller, &attributes).await?;
+        auth.authorizer.check(caller, &attributes).await?;
         request.extensions_mut().insert(attributes);
     }
     Ok(())

@@ -28,7 +28,7 @@ use rustls::ServerConfig;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::oneshot,
-    task::{AbortHandle, Id, JoinSet},
+    task::{AbortHandle, Id, JoinError, JoinSet},
     time::{sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
@@ -153,11 +153,7 @@ impl Listener {
         tls: Arc<ServerConfig>,
         cancel: CancellationToken,
     ) {
-        let protocol = PortProtocol::Secured {
-            secured,
-            local,
-            acceptor: TlsAcceptor::from(tls),
-        };
+        let protocol = PortProtocol::Secured(secured, local, TlsAcceptor::from(tls));
         self.serve_all(protocol, MAX_SECURED_CONNECTIONS, cancel)
             .await;
     }
@@ -177,7 +173,10 @@ impl Listener {
         loop {
             let accepted = tokio::select! {
                 () = cancel.cancelled() => break,
-                () = connections.next_end() => continue,
+                Some(ended) = connections.tasks.join_next_with_id() => {
+                    connections.remove(&ended);
+                    continue;
+                }
                 accepted = socket.accept() => accepted,
             };
             match accepted {
@@ -225,12 +224,11 @@ impl OpenConnections {
         }
     }
 
-    /// Waits until a connection has ended; for ever while there is none.
-    async fn next_end(&mut self) {
-        let id = match self.tasks.join_next_with_id().await {
-            Some(Ok((id, ()))) => id,
-            Some(Err(error)) => error.id(),
-            None => return std::future::pending().await,
+    /// Forgets a connection whose task has ended.
+    fn remove(&mut self, ended: &Result<(Id, ()), JoinError>) {
+        let id = match ended {
+            Ok((id, ())) => *id,
+            Err(error) => error.id(),
         };
         // `evict` has removed its connection already.
         if let Some(connection) = self.by_task.remove(&id) {

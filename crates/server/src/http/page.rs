@@ -9,7 +9,7 @@ use axum::{
     extract::Request,
     http::{
         HeaderValue, Method, StatusCode,
-        header::{ACCEPT, ALLOW, AUTHORIZATION, LOCATION, SET_COOKIE},
+        header::{ACCEPT, AUTHORIZATION, LOCATION, SET_COOKIE},
     },
     response::Response,
 };
@@ -30,12 +30,12 @@ use tokio::time::timeout;
 
 use super::{
     api_state::ApiState,
-    dispatch::{authenticate, authorize},
+    dispatch::{authenticate, authorize, is_from_another_site},
 };
 use crate::{
     answers::{
         reply::Reply,
-        response::{json, refusal},
+        response::{allowing, json, refusal},
     },
     api_error::ApiError,
     auth::{
@@ -43,8 +43,8 @@ use crate::{
         authentication_mode::AuthenticationMode,
         caller::Caller,
         page_session::{
-            LINK_LIFETIME, authority, is_from_another_site, is_from_this_site,
-            is_top_level_navigation, session_cookies, session_token,
+            LINK_LIFETIME, authority, is_from_this_site, is_top_level_navigation, session_cookies,
+            session_token,
         },
     },
 };
@@ -97,13 +97,7 @@ async fn routed(api: &ApiState, request: Request, path: &str) -> Response {
         (&Method::POST, LOGOUT_PATH) => sign_out(api, &request),
         (&Method::POST, LINKS_PATH) => make_link(api, request).await,
         (&Method::GET | &Method::HEAD, _) => view(api, request).await,
-        _ => {
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-            let allowed = HeaderValue::from_static("GET, HEAD");
-            response.headers_mut().insert(ALLOW, allowed);
-            secured(response)
-        }
+        _ => secured(allowing(StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD")),
     }
 }
 
@@ -130,7 +124,11 @@ async fn sign_in(api: &ApiState, mut request: Request) -> Response {
     if !is_own_form(&request) {
         return refused(String::new(), SignInProblem::ForeignForm);
     }
-    let Some(_permit) = api.answers.limits.sign_in(client(&request).address()) else {
+    let Some(_permit) = api
+        .answers
+        .limits
+        .sign_in(RemoteClient::of(&request).address())
+    else {
         return refused(String::new(), SignInProblem::Busy);
     };
     let body = std::mem::take(request.body_mut());
@@ -140,11 +138,9 @@ async fn sign_in(api: &ApiState, mut request: Request) -> Response {
     };
     let text = String::from_utf8_lossy(&form);
     let form = QueryParameters::parse(&text);
-    let (token, next) = (
-        value(&form, "token").unwrap_or_default().trim(),
-        below_root(value(&form, "next").unwrap_or_default()),
-    );
-    match holder(api, client(&request), token).await {
+    let token = value(&form, "token").unwrap_or_default().trim();
+    let next = below_root(value(&form, "next").unwrap_or_default());
+    match holder(api, RemoteClient::of(&request), token).await {
         Ok(_) => redirect(api, &request, Some(token), &next),
         Err(ApiError::TooManyRequests) => refused(next, SignInProblem::Busy),
         Err(_) => refused(next, SignInProblem::TokenRefused),
@@ -170,7 +166,7 @@ async fn make_link(api: &ApiState, request: Request) -> Response {
     let Some(token) = bearer_token(request.headers()).map(str::to_owned) else {
         return secured(refusal(&ApiError::Unauthenticated));
     };
-    let caller = match holder(api, client(&request), &token).await {
+    let caller = match holder(api, RemoteClient::of(&request), &token).await {
         Ok(caller) => caller,
         Err(error) => return secured(refusal(&error)),
     };
@@ -204,12 +200,6 @@ async fn holder(
     authenticate(api, &mut alone).await
 }
 
-/// The client at the other end of the connection.
-fn client(request: &Request) -> Arc<RemoteClient> {
-    let client = request.extensions().get::<Arc<RemoteClient>>();
-    client.cloned().unwrap_or_else(RemoteClient::unknown)
-}
-
 fn is_own_form(request: &Request) -> bool {
     let here = authority(request.uri(), request.headers());
     is_from_this_site(here, request.headers())
@@ -230,11 +220,8 @@ async fn view(api: &ApiState, mut request: Request) -> Response {
     {
         has_session = set_bearer(&mut request, &token);
     }
-    let address = request
-        .uri()
-        .path_and_query()
-        .map(ToString::to_string)
-        .unwrap_or_default();
+    let address = request.uri().path_and_query();
+    let address = address.map(ToString::to_string).unwrap_or_default();
     match Box::pin(admitted(api, request)).await {
         Ok(response) => response,
         Err(ApiError::Unauthorized | ApiError::Unauthenticated) if wants_page(&path) => {
@@ -245,10 +232,8 @@ async fn view(api: &ApiState, mut request: Request) -> Response {
         }
         Err(error) if wants_page(&path) => {
             let code = StatusCode::from_u16(error.code());
-            failed(
-                code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-                &error.to_string(),
-            )
+            let code = code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            failed(code, &error.to_string())
         }
         Err(error) => secured(refusal(&error)),
     }

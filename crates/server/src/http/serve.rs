@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     api_state::ApiState,
     compression,
-    dispatch::{authenticate, respond},
+    dispatch::{authenticate, is_from_another_site, respond},
     listen::{ListenError, Listener},
     page,
     request_trace::{RequestTrace, logged, traced},
@@ -37,7 +37,7 @@ use crate::{
         SecureServing,
         authentication_mode::AuthenticationMode,
         caller::Caller,
-        page_session::{PageLinks, is_from_another_site},
+        page_session::PageLinks,
         token_file::{TokenFile, TokenFileError},
     },
     catalog::Catalog,
@@ -136,10 +136,8 @@ impl Server {
     /// The path of a link to the web page that signs its first user in as the holder of the token
     /// file.
     pub fn page_link(&self) -> Option<String> {
-        let code = self
-            .links
-            .create(&Caller::local().name, self.token_file.token())?;
-        Some(page::link(&code))
+        let (user, token) = (Caller::local().name, self.token_file.token());
+        Some(page::link(&self.links.create(&user, token)?))
     }
 
     /// The address it listens on.
@@ -166,14 +164,10 @@ impl Server {
         } = telemetry;
         let authentication_mode = AuthenticationMode::LoopbackToken(self.token_file.verifier());
         let members = Arc::new(MemberProxy::new(clusters, cancel.clone()));
-        let keys = secure_serving
-            .as_ref()
-            .map(|secure_serving| secure_serving.keys.clone())
-            .unwrap_or_default();
-        let (limits, listener) = (
-            RequestLimits::new(&self.limits, &metrics),
-            self.listener.counting(Arc::clone(&metrics)),
-        );
+        let keys = secure_serving.as_ref().map(|serving| serving.keys.clone());
+        let keys = keys.unwrap_or_default();
+        let limits = RequestLimits::new(&self.limits, &metrics);
+        let listener = self.listener.counting(Arc::clone(&metrics));
         let local = ApiState {
             answers: Answers {
                 peers,

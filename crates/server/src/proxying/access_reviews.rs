@@ -33,7 +33,7 @@ use crate::{
     },
     api_error::ApiError,
     auth::{authentication_mode::AuthenticationMode, reviews::Decision},
-    read::visible_objects::permitted_objects,
+    read::permitted::permitted_objects,
 };
 
 const GROUP: &str = "authorization.k8s.io";
@@ -277,7 +277,7 @@ async fn forecast(
         [] => catalog.clusters().iter().cloned().collect(),
         named => named.to_vec(),
     };
-    let authorizer = auth.authorizer();
+    let authorizer = &auth.authorizer;
     Ok(authorizer
         .forecast(context.caller, &attributes, &clusters)
         .await?)

@@ -21,6 +21,9 @@ use super::protobuf;
 /// What is parsed of `DeleteOptions`: it takes 150 times as much memory at most.
 const MAX_DELETE_OPTIONS_BYTES: usize = 8 << 10;
 
+/// What our annotations have in their keys.
+const OUR_MARKS: [&str; 2] = ["fleetdex.io/", "cached-from-cluster"];
+
 /// The kind of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyKind {
@@ -47,12 +50,8 @@ pub fn rewrite(
     body: &[u8],
     lookup: VersionLookup<'_>,
 ) -> Result<Vec<u8>, BodyError> {
-    let essence = media_type
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
+    let essence = media_type.split(';').next().unwrap_or_default();
+    let essence = essence.trim().to_ascii_lowercase();
     let is_json = essence.is_empty() || essence == "application/json" || essence.ends_with("+json");
     let is_yaml = essence == "application/yaml" || essence.ends_with("+yaml");
     let is_looked_into = is_json || essence == protobuf::MEDIA_TYPE;
@@ -93,13 +92,10 @@ fn yaml(text: &str) -> Result<Vec<u8>, BodyError> {
     if text.contains(REDACTED_ANNOTATION) {
         return Err(BodyError::Redacted("in YAML".to_owned()));
     }
-    let ours = ["fleetdex.io/", "cached-from-cluster"]
-        .into_iter()
-        .find(|mark| text.contains(mark));
-    ours.map_or_else(
-        || Ok(text.as_bytes().to_vec()),
-        |mark| Err(BodyError::Yaml(mark)),
-    )
+    match OUR_MARKS.into_iter().find(|mark| text.contains(mark)) {
+        Some(mark) => Err(BodyError::Yaml(mark)),
+        None => Ok(text.as_bytes().to_vec()),
+    }
 }
 
 /// Objects of typed Go clients. Patches have no protobuf encoding.
@@ -146,7 +142,7 @@ fn binary(body: &[u8], media_type: String) -> Result<Vec<u8>, BodyError> {
     if holds(REDACTED_ANNOTATION) {
         return Err(BodyError::Redacted(format!("in {media_type}")));
     }
-    if holds("fleetdex.io/") || holds("cached-from-cluster") {
+    if OUR_MARKS.into_iter().any(holds) {
         Err(BodyError::MediaType(media_type))
     } else {
         Ok(body.to_vec())

@@ -9,7 +9,7 @@ use fleetdex_clusters::{
 };
 use fleetdex_core::model::ClusterName;
 use kube::Client;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::auth::caller::Caller;
@@ -64,10 +64,8 @@ impl ClientCache {
         cluster: &ClusterName,
         who: &Impersonation,
     ) -> Result<Client, ImpersonateError> {
-        let connection = self
-            .clusters
-            .connection(cluster)
-            .map(|connection| connection.id);
+        let connection = self.clusters.connection(cluster);
+        let connection = connection.map(|connection| connection.id);
         if let Some(client) = self.cached(cluster, who, connection) {
             return Ok(client);
         }
@@ -81,14 +79,12 @@ impl ClientCache {
             created: now,
             used: now,
         };
-        let mut cached = self.lock();
+        let mut cached = self.cached.lock();
         cached.retain(|old| !old.is(cluster, who));
         if cached.len() >= MAX_CLIENTS {
-            let oldest = cached
-                .iter()
-                .enumerate()
-                .min_by_key(|(_, old)| old.used)
-                .map(|(position, _)| position);
+            let numbered = cached.iter().enumerate();
+            let oldest = numbered.min_by_key(|(_, old)| old.used);
+            let oldest = oldest.map(|(position, _)| position);
             oldest.map(|position| cached.swap_remove(position));
         }
         cached.push(new);
@@ -97,7 +93,7 @@ impl ClientCache {
 
     /// Drops a client whose credentials were refused.
     pub fn forget(&self, cluster: &ClusterName, who: &Impersonation) {
-        self.lock().retain(|cached| !cached.is(cluster, who));
+        self.cached.lock().retain(|cached| !cached.is(cluster, who));
     }
 
     fn cached(
@@ -107,7 +103,7 @@ impl ClientCache {
         connection: Option<u64>,
     ) -> Option<Client> {
         let now = Instant::now();
-        let mut all = self.lock();
+        let mut all = self.cached.lock();
         all.retain(|cached| {
             now.duration_since(cached.created) < LIFETIME
                 && (cached.cluster != *cluster || cached.connection == connection)
@@ -115,10 +111,6 @@ impl ClientCache {
         let cached = all.iter_mut().find(|cached| cached.is(cluster, who))?;
         cached.used = now;
         Some(cached.client.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<CachedClient>> {
-        self.cached.lock()
     }
 }
 
@@ -131,7 +123,7 @@ impl CachedClient {
 impl fmt::Debug for ClientCache {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("ClientCache")
-            .field("cached", &self.lock().len())
+            .field("cached", &self.cached.lock().len())
             .finish_non_exhaustive()
     }
 }
@@ -145,21 +137,14 @@ pub fn impersonation(caller: &Caller, is_local: bool) -> Impersonation {
     if is_local && caller.is_local() {
         return Impersonation::default();
     }
-    let groups = caller
-        .groups
-        .iter()
-        .filter(|group| !IMPLIED_GROUPS.contains(&group.as_str()))
-        .cloned();
-    let extra = caller
-        .extra
-        .iter()
-        .filter(|(key, _)| !key.starts_with(CREDENTIAL_EXTRA));
+    let mut groups = caller.groups.clone();
+    groups.retain(|group| !IMPLIED_GROUPS.contains(&group.as_str()));
+    let mut extra = caller.extra.clone();
+    extra.retain(|key, _| !key.starts_with(CREDENTIAL_EXTRA));
     Impersonation {
         user: Some(caller.name.clone()),
         uid: None,
-        groups: groups.collect(),
-        extra: extra
-            .map(|(key, values)| (key.clone(), values.clone()))
-            .collect(),
+        groups,
+        extra,
     }
 }

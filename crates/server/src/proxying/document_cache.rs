@@ -44,10 +44,8 @@ impl DocumentCache {
         let mut cached = self.0.lock();
         let now = Instant::now();
         cached.retain(|document| now.duration_since(document.read) < TTL);
-        cached
-            .iter()
-            .find(|document| document.key == *key)
-            .map(|document| document.response.clone())
+        let found = cached.iter().find(|document| document.key == *key);
+        found.map(|document| document.response.clone())
     }
 
     pub(super) fn insert(&self, key: DocumentKey, response: &MemberResponse) {

@@ -29,15 +29,13 @@ use crate::{
     api_error::ApiError,
     render::{
         discovery,
-        representation::{Endpoint, Representation},
+        group_discovery::{AGGREGATED, AGGREGATED_TYPE},
+        representation::{Endpoint, Representation, accept_header},
     },
 };
 
 /// Health endpoints.
 const HEALTH: [&str; 3] = ["healthz", "livez", "readyz"];
-/// The media type of aggregated discovery.
-pub(super) const AGGREGATED: &str =
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Handles a non-resource request.
 pub(super) async fn handle(
@@ -74,7 +72,7 @@ pub(super) async fn handle(
             version: version.to_owned(),
         }),
         ["version"] => version(context, represented(request, query)?),
-        [health] if HEALTH.contains(&health) => Ok(text("ok")),
+        [health] if HEALTH.contains(&health) => Ok(ok()),
         ["openapi", "v3"] => Ok(value(&open_api_index(context))),
         ["openapi", "v2"] => open_api_v2(context, request).await,
         ["openapi", "v3", ref rest @ ..] => open_api_v3(context, rest, request).await,
@@ -113,9 +111,10 @@ fn fleet_discovery(
         let document =
             discovery::aggregated(context.catalog, *which == FleetDiscovery::CoreVersions)?;
         let mut response = response::document(&document, Representation::PLAIN)?;
-        response
-            .headers_mut()
-            .insert(header::CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
+        let media_type = HeaderValue::from_static(AGGREGATED_TYPE);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, media_type);
+
         response
     } else {
         response::document(
@@ -134,16 +133,10 @@ fn no_such_path(request: &Parts) -> ApiError {
 
 /// Whether the client accepts aggregated discovery in the served version.
 fn wants_aggregated(request: &Parts) -> bool {
-    let ranges = request
-        .headers
-        .get_all(header::ACCEPT)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
-    ranges.flat_map(|value| value.split(',')).any(|range| {
+    let ranges = accept_header(&request.headers);
+    ranges.split(',').any(|range| {
         let parts: Vec<&str> = range.split(';').map(str::trim).collect();
-        ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"]
-            .iter()
-            .all(|part| parts.contains(part))
+        AGGREGATED.iter().all(|part| parts.contains(part))
     })
 }
 
@@ -159,13 +152,9 @@ fn value(document: &Value) -> Response {
     response::json(StatusCode::OK, Body::from(document.to_string()))
 }
 
-fn text(content: &'static str) -> Response {
-    let mut response = Response::new(Body::from(content));
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/plain; charset=utf-8"),
-    );
-    response
+fn ok() -> Response {
+    let media_type = "text/plain; charset=utf-8";
+    response::typed(StatusCode::OK, media_type, Body::from("ok"))
 }
 
 /// The oldest Kubernetes version of the members: clients use only features of that version.
@@ -173,7 +162,7 @@ fn version(
     context: &ProxyContext<'_>,
     representation: Representation,
 ) -> Result<Response, ApiError> {
-    let states = context.members().forwarder.clients.states();
+    let states = context.members.forwarder.clients.states();
     let members = states
         .iter()
         .filter(|(name, _)| context.catalog.knows_cluster(name));
@@ -275,7 +264,7 @@ async fn open_api(
     path: &str,
     request: &Parts,
 ) -> Result<Response, ApiError> {
-    let forwarder = &context.members().forwarder;
+    let forwarder = &context.members.forwarder;
     let states = forwarder.clients.states();
     let is_connected = |name: &ClusterName| {
         states
@@ -286,19 +275,16 @@ async fn open_api(
     let member = member.ok_or_else(|| {
         ApiError::Unavailable("no cluster that serves this is connected; try again".to_owned())
     })?;
-    let who = impersonation(context.caller, context.catalog.is_local());
-    let accept = request
-        .headers
-        .get(header::ACCEPT)
-        .cloned()
-        .unwrap_or(HeaderValue::from_static("*/*"));
+    let who = impersonation(context.caller, context.catalog.is_local);
+    let accept = headers::accept(&request.headers);
+
     let key = DocumentKey {
         cluster: (*member).clone(),
         who: who.clone(),
         uri: path.to_owned(),
         accept: accept.as_bytes().to_vec(),
     };
-    let documents = &context.members().documents;
+    let documents = &context.members.documents;
     if let Some(response) = documents.get(&key) {
         return Ok(response.into_response());
     }

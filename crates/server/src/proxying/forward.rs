@@ -98,10 +98,8 @@ impl MemberResponse {
 
     /// Whether the body is JSON.
     pub fn is_json(&self) -> bool {
-        let media = self
-            .headers
-            .get(header::CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok());
+        let media = self.headers.get(header::CONTENT_TYPE);
+        let media = media.and_then(|value| value.to_str().ok());
         media.is_some_and(|media| media.starts_with("application/json"))
     }
 }
@@ -154,14 +152,11 @@ impl Forwarder {
         let request = UserRequest::current();
         let intake = request.memory();
         let (head, body) = response.into_parts();
-        let body =
-            intake
-                .read(body, intake.limits().answer)
-                .await
-                .map_err(|error| match error {
-                    IntakeError::ShareExhausted(bytes) => crowded(bytes),
-                    other => lost(to, &other),
-                })?;
+        let body = intake.read(body, intake.limits().answer).await;
+        let body = body.map_err(|error| match error {
+            IntakeError::ShareExhausted(bytes) => crowded(bytes),
+            other => lost(to, &other),
+        })?;
         Ok(MemberResponse {
             status: head.status,
             headers: headers::to_client(&head.headers),
@@ -200,11 +195,8 @@ impl Forwarder {
     ) -> Result<Response, ForwardError> {
         let passed = headers::to_member_of_upgrade(request.headers());
         let method = request.method().clone();
-        let received = timeout(
-            REQUEST_TIMEOUT,
-            self.send(to, &method, &passed, &Bytes::new()),
-        )
-        .await;
+        let (empty, patience) = (Bytes::new(), REQUEST_TIMEOUT);
+        let received = timeout(patience, self.send(to, &method, &passed, &empty)).await;
         let mut response = received.map_err(|_| ForwardError::TimedOut {
             cluster: to.cluster.clone(),
         })??;

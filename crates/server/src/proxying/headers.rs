@@ -38,13 +38,17 @@ const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// Whether a request asks for an upgrade.
 pub fn is_upgrade(headers: &HeaderMap) -> bool {
-    let connection = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
+    let connection = headers.get_all(header::CONNECTION).iter();
+    let connection = connection.filter_map(|value| value.to_str().ok());
     let mut tokens = connection.flat_map(|value| value.split(','));
     headers.contains_key(header::UPGRADE)
         && tokens.any(|token| token.trim().eq_ignore_ascii_case("upgrade"))
+}
+
+/// The header `Accept` of a request whose response is passed on.
+pub fn accept(headers: &HeaderMap) -> HeaderValue {
+    let accept = headers.get(header::ACCEPT).cloned();
+    accept.unwrap_or(HeaderValue::from_static("*/*"))
 }
 
 /// The headers for a member.
@@ -58,10 +62,8 @@ pub fn to_member(headers: &HeaderMap, accept: &HeaderValue) -> HeaderMap {
 pub fn to_member_of_upgrade(headers: &HeaderMap) -> HeaderMap {
     let mut passed = only(headers, &TO_MEMBER_OF_UPGRADE);
     passed.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-    let offered = headers
-        .get_all(header::SEC_WEBSOCKET_PROTOCOL)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
+    let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    let offered = offered.filter_map(|value| value.to_str().ok());
     let protocols = offered.flat_map(|value| value.split(',')).map(str::trim);
     let harmless: Vec<&str> = protocols
         .filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL))

@@ -11,15 +11,12 @@ use fleetdex_query_api::{
     question::{ListRequest, ResourcePath},
 };
 use fleetdex_store::IndexReader;
-use tokio::time::{Duration, timeout};
+use tokio::time::Duration;
 
-use super::{
-    super::catalog::{Catalog, RegisteredResource},
-    context::ProxyContext,
-};
+use super::{super::catalog::Catalog, context::ProxyContext};
 use crate::{
     answers::objects::permitted_query,
-    api_error::ApiError,
+    api_error::{ApiError, in_time},
     read::query_plan::{QueryPlan, plan},
 };
 
@@ -27,11 +24,6 @@ use crate::{
 const LOCATE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Objects of one name that are looked up: error messages name no more clusters than these.
 const MAX_FOUND: usize = 20;
-
-/// The registered resource.
-pub fn registered<'c>(catalog: &'c Catalog, info: &ResourceInfo) -> Option<&'c RegisteredResource> {
-    catalog.find(&ResourceName::new(&info.group, &info.plural))
-}
 
 /// The objects of the requested name that the caller may see, one for each cluster, in the chosen
 /// clusters or in all.
@@ -42,9 +34,11 @@ pub(super) async fn locate(
 ) -> Result<Vec<Hit>, ApiError> {
     let mut found: Vec<Hit> = Vec::new();
     for plan in plans(context, info, chosen).await? {
-        for hit in found_in(&plan).await? {
-            if !found.iter().any(|known| known.cluster == hit.cluster) {
-                found.push(hit);
+        for part in plan.stores.parts() {
+            for hit in search(&*part.store, &part.query(&plan.query)).await?.items {
+                if !found.iter().any(|known| known.cluster == hit.cluster) {
+                    found.push(hit);
+                }
             }
         }
     }
@@ -59,12 +53,16 @@ pub(super) async fn plans(
     info: &ResourceInfo,
     chosen: &[ClusterName],
 ) -> Result<Vec<QueryPlan>, ApiError> {
-    let stores = registered(context.catalog, info)
-        .map(|registered| registered.by_store.keys().cloned().collect::<Vec<_>>());
+    let registered = context
+        .catalog
+        .find(&ResourceName::new(&info.group, &info.plural));
+    let stores = registered
+        .into_iter()
+        .flat_map(|registered| registered.by_store.keys());
     let mut plans = Vec::new();
-    for store in stores.unwrap_or_default() {
+    for store in stores {
         let request = ListRequest {
-            store: Some(store),
+            store: Some(store.clone()),
             ..request(info, chosen)
         };
         let plan = permitted_query(context.answers, context.caller, context.catalog, &request)
@@ -77,19 +75,9 @@ pub(super) async fn plans(
     Ok(plans)
 }
 
-/// Searches the stores of a plan.
-async fn found_in(plan: &QueryPlan) -> Result<Vec<Hit>, ApiError> {
-    let mut found = Vec::new();
-    for part in plan.stores.parts() {
-        found.extend(search(&*part.store, &part.query(&plan.query)).await?.items);
-    }
-    Ok(found)
-}
-
 /// Searches one store for a few objects.
 pub async fn search(store: &dyn IndexReader, query: &Query) -> Result<Page, ApiError> {
-    let found = timeout(LOCATE_TIMEOUT, store.search(query, None)).await;
-    let mut page = found.map_err(|_| ApiError::Timeout(LOCATE_TIMEOUT.as_secs()))??;
+    let mut page = in_time(LOCATE_TIMEOUT, store.search(query, None)).await?;
     // Further pages are never read.
     if let Some(cursor) = page.next.take() {
         store.release(&cursor);

@@ -41,7 +41,7 @@ pub(super) async fn get(
     let headers = request.headers().clone();
     let (clusters, _) = member_query::split(cluster.clone(), info, uri.query())?;
     match object_request::handle(context, cluster, info, uri, request).await {
-        Err(ApiError::NotRegistered { .. } | ApiError::NoSuchObject { .. })
+        Err(ApiError::NotRegistered { .. } | ApiError::NoSuchObject(_))
             if context.catalog.resources().next().is_some() => {}
         result => return result,
     }
@@ -76,7 +76,7 @@ async fn has_objects(
     let answers = context.answers;
     let kinds = AcrossKinds::new(
         &answers.authentication_mode,
-        answers.limits.search_pages(),
+        &answers.limits.search_pages,
         context.caller,
         context.catalog,
         &clusters,

@@ -7,7 +7,7 @@ use axum::{body::Body, extract::Request, response::Response};
 use bytes::Bytes;
 use fleetdex_core::{
     model::{
-        ClusterName, Interpretation,
+        ClusterName, Interpretation, Json,
         client_metadata::{ClientMetadata, add_client_metadata},
     },
     query::{HeldMemory, Hit, ResourceName},
@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     answers::{request_body::read_body, response},
-    api_error::ApiError,
+    api_error::{ApiError, RequestedObject},
     read::{
         counted_bytes::CountedBytes, query_plan::QueryPlan, snapshot, store_moves::PlannedCatalog,
     },
@@ -50,10 +50,8 @@ pub(super) async fn handle(
 ) -> Result<Response, ApiError> {
     let (clusters, query) = member_query::split(cluster, info, uri.query())?;
     let resource = ResourceName::new(&info.group, &info.plural);
-    let planned = context
-        .answers
-        .moves
-        .planned(context.catalog, &context.answers.catalog);
+    let answers = context.answers;
+    let planned = answers.moves.planned(context.catalog, &answers.catalog);
     let catalog = context.visible_catalog(&clusters, Some(&resource)).await?;
     let context = ProxyContext {
         catalog: &catalog,
@@ -121,26 +119,18 @@ impl ObjectRequest<'_> {
         request: Request,
     ) -> Result<Response, ApiError> {
         let found = locate::locate(self.context, self.info, clusters).await?;
-        let (group, plural) = (self.info.group.clone(), self.info.plural.clone());
-        let name = self.info.name.clone().unwrap_or_default();
+        let (info, name) = (self.info, self.info.name.as_deref());
+        let object = RequestedObject::new(&info.group, &info.plural, name);
+
         match (found.as_slice(), clusters) {
             ([hit], _) => self.send(&hit.cluster, request, Some(hit)).await,
             ([], [one]) => self.send(one, request, None).await,
-            ([], _) => Err(ApiError::NoSuchObject {
-                group,
-                plural,
-                name,
+            ([], _) => Err(ApiError::NoSuchObject(object)),
+            (several, _) => Err(ApiError::Ambiguous {
+                object,
+                clusters: several.iter().map(|hit| hit.cluster.clone()).collect(),
+                remedy: HOW_TO_CHOOSE.to_owned(),
             }),
-            (several, _) => {
-                let clusters = several.iter().map(|hit| hit.cluster.clone()).collect();
-                Err(ApiError::Ambiguous {
-                    group,
-                    plural,
-                    name,
-                    clusters,
-                    remedy: HOW_TO_CHOOSE.to_owned(),
-                })
-            }
         }
     }
 
@@ -154,7 +144,7 @@ impl ObjectRequest<'_> {
         let mark = if self.query.is_empty() { "" } else { "?" };
         let to = Destination {
             cluster: cluster.clone(),
-            who: impersonation(self.context.caller, self.context.catalog.is_local()),
+            who: impersonation(self.context.caller, self.context.catalog.is_local),
             uri: format!("{}{mark}{}", self.info.path(), self.query),
         };
         let mode = ForwardingMode::of(self.info, request.headers(), self.uri.query());
@@ -171,7 +161,7 @@ impl ObjectRequest<'_> {
     }
 
     fn forwarder(&self) -> &Forwarder {
-        &self.context.members().forwarder
+        &self.context.members.forwarder
     }
 
     /// Passes the member's response on while it arrives.
@@ -182,21 +172,14 @@ impl ObjectRequest<'_> {
         body: Bytes,
         endless: bool,
     ) -> Result<Response, ApiError> {
-        let accept = head
-            .headers
-            .get(header::ACCEPT)
-            .cloned()
-            .unwrap_or(HeaderValue::from_static("*/*"));
-        let headers = headers::to_member(&head.headers, &accept);
+        let headers = headers::to_member(&head.headers, &headers::accept(&head.headers));
         // A server behind a proxy may answer HEAD in its own way.
         let method = match self.info.subresource.as_deref() {
             Some("proxy") => head.method.clone(),
             _ => method_for_api_server(&head.method),
         };
-        let forwarder = self.forwarder();
-        Ok(forwarder
-            .stream(to, &method, headers, body, endless)
-            .await?)
+        let streamed = self.forwarder().stream(to, &method, headers, body, endless);
+        Ok(streamed.await?)
     }
 
     /// Sends the request and reads the whole response, an object.
@@ -228,11 +211,8 @@ impl ObjectRequest<'_> {
         };
         let headers = headers::to_member(&head.headers, &JSON);
         let method = method_for_api_server(&head.method);
-        let forwarder = self.forwarder();
-        match (
-            forwarder.ask(to, &method, headers, body.into()).await,
-            indexed,
-        ) {
+        let answer = self.forwarder().ask(to, &method, headers, body.into());
+        match (answer.await, indexed) {
             (Ok(response), _) => self.respond_from_member(&shown, response).await,
             (Err(error), Some(hit)) if self.is_plain_get() && error.is_unreachable() => {
                 self.respond_from_index(&shown, hit, &error).await
@@ -294,11 +274,7 @@ impl ObjectRequest<'_> {
         shown: &ResponseContext<'_>,
         response: MemberResponse,
     ) -> Result<Response, ApiError> {
-        let ResponseContext {
-            cluster,
-            representation,
-            ..
-        } = shown;
+        let cluster = shown.cluster;
         if !response.status.is_success() || !response.is_json() || response.body.is_empty() {
             return Ok(response.into_response());
         }
@@ -314,21 +290,14 @@ impl ObjectRequest<'_> {
             from_index: None,
         };
         let object = add_client_metadata(text, &metadata).map_err(|error| invalid(&error))?;
-        let shown_object = Hit {
-            interpretation: shown.interpretation_of(text),
-            cluster: ClusterName::clone(cluster),
-            object,
-            memory: HeldMemory::default(),
-        };
+        let interpretation = shown.interpretation_of(text);
         let mut headers = response.headers.clone();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static(representation.encoding.media_type()),
-        );
+        let media_type = HeaderValue::from_static(shown.representation.encoding.media_type());
+        headers.insert(header::CONTENT_TYPE, media_type);
         let encoded = MemberResponse {
             status: response.status,
             headers,
-            body: self.encoded(*representation, &shown_object).await?,
+            body: self.encoded(shown, object, interpretation).await?,
         };
         Ok(encoded.into_response())
     }
@@ -348,34 +317,36 @@ impl ObjectRequest<'_> {
         };
         let object = add_client_metadata(hit.object.get(), &metadata)
             .map_err(|error| ApiError::Internal(format!("an object of the index: {error}")))?;
-        let shown_object = Hit {
-            cluster: hit.cluster.clone(),
-            interpretation: hit.interpretation.clone(),
-            object,
-            memory: HeldMemory::default(),
-        };
-        let body = Body::from(self.encoded(shown.representation, &shown_object).await?);
-        let mut response = response::json(StatusCode::OK, body);
-        let media_type = HeaderValue::from_static(shown.representation.encoding.media_type());
-        response
-            .headers_mut()
-            .insert(header::CONTENT_TYPE, media_type);
+        let body = self.encoded(shown, object, hit.interpretation.clone());
+        let body = Body::from(body.await?);
+        let media_type = shown.representation.encoding.media_type();
         Ok(response::with_warnings(
-            response,
+            response::typed(StatusCode::OK, media_type, body),
             &[format!("{why}; this is the object as it was last seen")],
         ))
     }
 
     /// An object as the client wants it. One of another kind than the resource, such as a `Status`,
     /// is only encoded.
-    async fn encoded(&self, representation: Representation, hit: &Hit) -> Result<Bytes, ApiError> {
+    async fn encoded(
+        &self,
+        shown: &ResponseContext<'_>,
+        object: Json,
+        interpretation: Option<Box<Interpretation>>,
+    ) -> Result<Bytes, ApiError> {
+        let representation = shown.representation;
+        let hit = &Hit {
+            interpretation,
+            cluster: shown.cluster.clone(),
+            object,
+            memory: HeldMemory::default(),
+        };
         let mut computing = UserRequest::current().computing();
         let json = hit.object.get();
         let mut encoded = CountedBytes::new();
         encoded.make_room(representation.needed(json)).await?;
-        let shown = computing
-            .run(json.len(), || self.encode(representation, hit))
-            .await;
+        let encode = || self.encode(representation, hit);
+        let shown = computing.run(json.len(), encode).await;
         encoded.bytes = shown.ok_or(ApiError::TooManyRequests)??;
         Ok(encoded.finish())
     }
@@ -385,9 +356,8 @@ impl ObjectRequest<'_> {
         struct TypeMeta {
             kind: Option<String>,
         }
-        let kind = serde_json::from_str::<TypeMeta>(hit.object.get())
-            .ok()
-            .and_then(|meta| meta.kind);
+        let meta: Option<TypeMeta> = serde_json::from_str(hit.object.get()).ok();
+        let kind = meta.and_then(|meta| meta.kind);
         if self.info.subresource.is_some() || kind.as_deref() != Some(&*self.plan.kind.kind) {
             return Representation {
                 output: OutputKind::Object,

@@ -183,10 +183,9 @@ fn replaced(
 /// The value of a field, if it is there. A repeated field is refused, as decoders merge the values
 /// or take the last one.
 fn inner(message: &[u8], number: u64) -> Result<Option<&[u8]>, MalformedProtobuf> {
-    let mut values = fields(message)?
-        .into_iter()
-        .filter(|field| field.number == number)
-        .map(|field| field.value);
+    let mut values = fields(message)?;
+    values.retain(|field| field.number == number);
+    let mut values = values.into_iter().map(|field| field.value);
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(Some(value)), None) => Ok(Some(value)),
@@ -207,9 +206,8 @@ fn annotation(entry: &[u8]) -> Result<(String, String), MalformedProtobuf> {
 }
 
 fn text(bytes: &[u8]) -> Result<String, MalformedProtobuf> {
-    std::str::from_utf8(bytes)
-        .map(str::to_owned)
-        .map_err(|_| MalformedProtobuf)
+    let text = std::str::from_utf8(bytes).map_err(|_| MalformedProtobuf)?;
+    Ok(text.to_owned())
 }
 
 /// All fields of a message, in their order.

@@ -4,7 +4,7 @@ use fleetdex_query_api::fleet_request::ResourceInfo;
 use http::{Method, header, request::Parts};
 
 use super::body::{self, BodyError, BodyKind, VersionLookup};
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, RequestedObject};
 
 /// The body of a client's request.
 pub(super) struct RequestBody<'w> {
@@ -15,9 +15,8 @@ pub(super) struct RequestBody<'w> {
 
 impl<'w> RequestBody<'w> {
     pub(super) fn new(head: &'w Parts, info: &ResourceInfo, bytes: &'w [u8]) -> Self {
-        let media_type = head
-            .headers
-            .get(header::CONTENT_TYPE)
+        let media_type = head.headers.get(header::CONTENT_TYPE);
+        let media_type = media_type
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default();
         Self {
@@ -58,9 +57,7 @@ pub(super) fn refused_body(info: &ResourceInfo, error: &BodyError) -> ApiError {
         }
         BodyError::Redacted(_) | BodyError::FromIndex(_) | BodyError::UnknownVersion(_) => {
             ApiError::Conflict {
-                group: info.group.clone(),
-                plural: info.plural.clone(),
-                name: info.name.clone().unwrap_or_default(),
+                object: RequestedObject::new(&info.group, &info.plural, info.name.as_deref()),
                 problem: error.to_string(),
             }
         }

@@ -24,7 +24,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::fake::{
-    FakeFleet, PROXY, ReceivedRequest, alice, hit, refusal, reply, respond_as, send, send_body,
+    FakeFleet, PROXY, ReceivedRequest, TestResponse, alice, hit, refusal, reply, respond_as, send,
+    send_body,
 };
 use crate::{
     api_error::ApiError,
@@ -39,6 +40,35 @@ const POD: &str = "/api/v1/namespaces/web/pods/p";
 
 fn pod() -> Value {
     json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "name": "p", "namespace": "web", "resourceVersion": "7" }, "spec": { "x": 1.50 } })
+}
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+async fn served(api: &ApiState, line: &str) -> TestResponse {
+    send(api, line, &[], "").await.unwrap()
+}
+
+async fn served_with(
+    api: &ApiState,
+    line: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> TestResponse {
+    send(api, line, headers, body).await.unwrap()
+}
+
+async fn refusal_of(api: &ApiState, line: &str) -> String {
+    refusal(api, line, &[], "").await
+}
+
+async fn refusal_code(api: &ApiState, line: &str) -> String {
+    let refused = refusal_of(api, line).await;
+    refused.split(' ').next().unwrap().to_owned()
+}
+
+/// The request lines that members have received.
+fn received_lines(fleet: &FakeFleet) -> Vec<String> {
+    fleet.received().into_iter().map(|seen| seen.line).collect()
 }
 
 fn found(clusters: &[&str]) -> Page {
@@ -74,14 +104,13 @@ async fn a_get_is_forwarded_as_the_caller_and_identity_headers_of_the_client_are
         ("authorization", "Bearer secret"),
         ("cookie", "a=b"),
     ];
-    let sent = send(
+    let sent = served_with(
         &api,
         &format!("GET {POD}?timeout=5s&resourceVersion=720000000000000001"),
         &hostile,
         "",
     )
-    .await
-    .unwrap();
+    .await;
     let version = sent.json()["metadata"]["resourceVersion"]
         .as_str()
         .unwrap()
@@ -117,7 +146,7 @@ async fn a_name_in_no_cluster_is_not_found_and_one_in_several_is_a_conflict_that
     ])
     .await;
     assert_eq!(
-        refusal(&api, &format!("GET {POD}"), &[], "").await,
+        refusal_of(&api, &format!("GET {POD}")).await,
         r#"404 pods "p" not found"#
     );
     let error = send(&api, &format!("DELETE {POD}"), &[], "")
@@ -152,20 +181,14 @@ async fn a_name_in_no_cluster_is_not_found_and_one_in_several_is_a_conflict_that
     }
     "#);
     assert!(fleet.received().is_empty());
-    send(&api, &format!("GET {POD}?clusters=member1"), &[], "")
-        .await
-        .unwrap();
-    send(
+    served(&api, &format!("GET {POD}?clusters=member1")).await;
+    served(
         &api,
         &format!("DELETE /clusters/member2{POD}?gracePeriodSeconds=0"),
-        &[],
-        "",
     )
-    .await
-    .unwrap();
-    let lines: Vec<String> = fleet.received().into_iter().map(|seen| seen.line).collect();
+    .await;
     assert_eq!(
-        lines,
+        received_lines(&fleet),
         [
             format!("GET {POD}"),
             format!("DELETE {POD}?gracePeriodSeconds=0")
@@ -177,7 +200,7 @@ async fn a_name_in_no_cluster_is_not_found_and_one_in_several_is_a_conflict_that
 #[tokio::test]
 async fn a_namespace_exists_if_the_index_has_objects_in_it() {
     let (fleet, api) = fleet(vec![found(&[]), found(&["member1"])]).await;
-    let gone = refusal(&api, "GET /api/v1/namespaces/web/pods/gone", &[], "").await;
+    let gone = refusal_of(&api, "GET /api/v1/namespaces/web/pods/gone").await;
     assert_eq!(gone, r#"404 pods "gone" not found"#);
     let namespace = send(&api, "GET /api/v1/namespaces/web", &[], "").await;
     let namespace = namespace.unwrap();
@@ -195,7 +218,7 @@ async fn a_namespace_exists_if_the_index_has_objects_in_it() {
         "GET /clusters/member9/api/v1/namespaces/web",
         "DELETE /api/v1/namespaces/web",
     ] {
-        refused.push(refusal(&api, line, &[], "").await);
+        refused.push(refusal_of(&api, line).await);
     }
     insta::assert_snapshot!(refused.join("\n"), @r#"
     404 namespaces "nowhere" not found: no object of the index that you may list is in it
@@ -244,9 +267,7 @@ async fn a_request_that_cannot_go_to_one_member_is_refused_with_a_remedy() {
 #[tokio::test]
 async fn head_and_options_are_served() {
     let (fleet, api) = fleet(vec![found(&["member1"])]).await;
-    let methods = send(&api, &format!("OPTIONS {POD}"), &[], "")
-        .await
-        .unwrap();
+    let methods = served(&api, &format!("OPTIONS {POD}")).await;
     assert_eq!(
         (methods.code, &methods.response.headers["allow"]),
         (
@@ -257,25 +278,11 @@ async fn head_and_options_are_served() {
         )
     );
     assert!(fleet.received().is_empty());
-    assert_eq!(
-        send(&api, &format!("HEAD {POD}"), &[], "")
-            .await
-            .unwrap()
-            .code,
-        200
-    );
+    assert_eq!(served(&api, &format!("HEAD {POD}")).await.code, 200);
     // Behind a proxy every method is the other side's.
-    send(
-        &api,
-        &format!("OPTIONS /clusters/member1{POD}/proxy/x"),
-        &[],
-        "",
-    )
-    .await
-    .unwrap();
-    let lines: Vec<String> = fleet.received().into_iter().map(|seen| seen.line).collect();
+    served(&api, &format!("OPTIONS /clusters/member1{POD}/proxy/x")).await;
     assert_eq!(
-        lines,
+        received_lines(&fleet),
         [format!("GET {POD}"), format!("OPTIONS {POD}/proxy/x")]
     );
 }
@@ -318,7 +325,7 @@ async fn an_object_is_created_in_the_named_cluster() {
     let sent = send(
         &api,
         "POST /api/v1/namespaces/web/pods?clusters=member1&dryRun=All",
-        &[("content-type", "application/json")],
+        &[JSON],
         body,
     );
     assert_eq!(sent.await.unwrap().code, 201);
@@ -355,14 +362,7 @@ async fn writes_carry_member_versions_and_responses_keep_their_headers() {
     )
     .await;
     let body = r#"{"metadata":{"name":"p","resourceVersion":"720000000000000001","annotations":{"fleetdex.io/resource-version":"6"}},"a":1.50}"#;
-    let sent = send(
-        &api,
-        &format!("PUT {POD}"),
-        &[("content-type", "application/json")],
-        body,
-    )
-    .await
-    .unwrap();
+    let sent = served_with(&api, &format!("PUT {POD}"), &[JSON], body).await;
     assert_eq!(
         (sent.code, sent.json()["reason"].as_str().unwrap()),
         (409, "Conflict")
@@ -406,7 +406,7 @@ async fn an_optimistic_lock_on_an_unknown_fleet_version_is_a_conflict() {
 #[tokio::test]
 async fn the_index_answers_gets_for_an_unreachable_member_but_no_writes() {
     let (_fleet, api) = fleet(vec![found(&["member3"]), found(&["member3"])]).await;
-    let sent = send(&api, &format!("GET {POD}"), &[], "").await.unwrap();
+    let sent = served(&api, &format!("GET {POD}")).await;
     let warning = sent.response.headers["warning"].to_str().unwrap();
     assert!(
         warning.contains("cluster member3 cannot be reached") && warning.contains("last seen"),
@@ -425,7 +425,7 @@ async fn the_index_answers_gets_for_an_unreachable_member_but_no_writes() {
         refused.starts_with("409") && refused.contains("was answered from the index"),
         "{refused}"
     );
-    let lost = refusal(&api, &format!("DELETE /clusters/member3{POD}"), &[], "").await;
+    let lost = refusal_of(&api, &format!("DELETE /clusters/member3{POD}")).await;
     assert!(
         lost.starts_with("503 cluster member3 cannot be reached"),
         "{lost}"
@@ -452,9 +452,8 @@ async fn a_refusal_of_our_own_account_does_not_read_as_one_of_the_caller() {
     let denied = json!({ "kind": "Status", "code": 403, "message": "pods \"p\" is forbidden: User \"alice\" cannot update" });
     let (_fleet, api) = fleet_with(vec![], move |_| reply(403, &denied)).await;
     assert_eq!(
-        send(&api, &format!("PUT /clusters/member1{POD}"), &[], "{}")
+        served_with(&api, &format!("PUT /clusters/member1{POD}"), &[], "{}")
             .await
-            .unwrap()
             .code,
         403
     );
@@ -497,14 +496,7 @@ async fn a_refusal_of_a_server_behind_a_proxy_is_streamed() {
             .unwrap()
     })
     .await;
-    let passed = send(
-        &api,
-        &format!("GET /clusters/member1{POD}/proxy/x"),
-        &[],
-        "",
-    )
-    .await
-    .unwrap();
+    let passed = served(&api, &format!("GET /clusters/member1{POD}/proxy/x")).await;
     assert_eq!((passed.code, passed.body.len()), (403, long.len()));
 }
 
@@ -550,9 +542,8 @@ async fn a_live_object_is_encoded_as_the_client_wants_it() {
         "accept",
         "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
     );
-    let shown = send(&api, &format!("GET {POD}"), &[table], "")
+    let shown = served_with(&api, &format!("GET {POD}"), &[table], "")
         .await
-        .unwrap()
         .json();
     assert_eq!(
         (
@@ -562,14 +553,13 @@ async fn a_live_object_is_encoded_as_the_client_wants_it() {
         (Some("Table"), Some("Cluster"))
     );
     assert_eq!(shown["rows"][0]["cells"][0], "member2");
-    let yaml = send(
+    let yaml = served_with(
         &api,
         &format!("GET {POD}"),
         &[("accept", "application/yaml")],
         "",
     )
-    .await
-    .unwrap();
+    .await;
     assert_eq!(yaml.response.headers["content-type"], "application/yaml");
     assert!(
         yaml.body.contains("cached-from-cluster: member2"),
@@ -580,14 +570,13 @@ async fn a_live_object_is_encoded_as_the_client_wants_it() {
     let columns = shown["columnDefinitions"].as_array().unwrap();
     assert_eq!(columns.last().unwrap()["name"], "Readiness Gates");
     // What is no object of the resource has no columns.
-    let scale = send(
+    let scale = served_with(
         &api,
         &format!("GET /clusters/member1{POD}/scale"),
         &[table],
         "",
     )
     .await
-    .unwrap()
     .json();
     assert_eq!(scale["kind"], "Pod");
 }
@@ -659,14 +648,13 @@ async fn a_log_is_streamed() {
             .unwrap()
     };
     let (fleet, api) = fleet_with(vec![found(&["member1"])], log).await;
-    let sent = send(
+    let sent = served_with(
         &api,
         &format!("GET {POD}/log?follow=true&container=c"),
         &[("accept", "*/*")],
         "",
     )
-    .await
-    .unwrap();
+    .await;
     assert_eq!((sent.code, sent.body.as_str()), (200, "one\ntwo\n"));
     assert_eq!(sent.response.headers["content-type"], "text/plain");
     assert_eq!(
@@ -763,45 +751,33 @@ async fn open_api_comes_from_a_connected_member_and_is_cached() {
     tokio::time::timeout(Duration::from_secs(20), fleet.connected("member1"))
         .await
         .unwrap();
-    let index = send(&api, "GET /openapi/v3", &[], "").await.unwrap();
+    let index = served(&api, "GET /openapi/v3").await;
     insta::assert_snapshot!(index.body.trim_end(), @r#"{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1"},"apis/apps/v1":{"serverRelativeURL":"/openapi/v3/apis/apps/v1"},"apis/apps/v1beta1":{"serverRelativeURL":"/openapi/v3/apis/apps/v1beta1"}}}"#);
     for _ in 0..2 {
-        let document = send(
+        let document = served_with(
             &api,
             "GET /openapi/v3/api/v1?hash=x",
             &[("accept", "application/json")],
             "",
         )
-        .await
-        .unwrap();
+        .await;
         assert_eq!(document.json()["asked"], "GET /openapi/v3/api/v1");
     }
     assert_eq!(fleet.received().len(), 1);
     assert_eq!(
-        refusal(&api, "GET /openapi/v3/apis/batch/v1", &[], "")
-            .await
-            .split(' ')
-            .next(),
-        Some("404")
+        refusal_code(&api, "GET /openapi/v3/apis/batch/v1").await,
+        "404"
     );
-    let version = send(&api, "GET /version", &[], "").await.unwrap();
+    let version = served(&api, "GET /version").await;
     assert_eq!(version.json()["gitVersion"], "v1.35.2");
-    assert_eq!(send(&api, "GET /readyz", &[], "").await.unwrap().body, "ok");
-    assert_eq!(
-        refusal(&api, "POST /version", &[], "")
-            .await
-            .split(' ')
-            .next(),
-        Some("405")
-    );
+    assert_eq!(served(&api, "GET /readyz").await.body, "ok");
+    assert_eq!(refusal_code(&api, "POST /version").await, "405");
 }
 
 #[tokio::test]
 async fn a_list_comes_from_the_index_and_reaches_no_member() {
     let (fleet, api) = fleet_with(vec![page(&["a"], None, None)], |_| reply(500, &json!({}))).await;
-    let list = send(&api, "GET /api/v1/pods?limit=500", &[], "")
-        .await
-        .unwrap();
+    let list = served(&api, "GET /api/v1/pods?limit=500").await;
     assert_eq!(
         (
             list.json()["kind"].as_str(),
@@ -817,23 +793,19 @@ async fn aggregated_discovery_is_served_to_clients_that_accept_it() {
     let (_fleet, api) = fleet(vec![]).await;
     let accept =
         "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
-    let apis = send(&api, "GET /apis", &[("accept", accept)], "")
-        .await
-        .unwrap();
+    let apis = served_with(&api, "GET /apis", &[("accept", accept)], "").await;
     assert_eq!(
         apis.response.headers["content-type"],
-        super::documents::AGGREGATED
+        crate::render::group_discovery::AGGREGATED_TYPE
     );
     insta::assert_snapshot!(apis.body.trim_end(), @r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{"name":"apps","creationTimestamp":null},"versions":[{"version":"v1","resources":[{"resource":"deployments","responseKind":{"group":"apps","version":"v1","kind":"Deployment"},"scope":"Namespaced","singularResource":"deployment","verbs":["create","delete","get","list","patch","update","watch"],"shortNames":["deploy"]}],"freshness":"Current"},{"version":"v1beta1","resources":[{"resource":"deployments","responseKind":{"group":"apps","version":"v1beta1","kind":"Deployment"},"scope":"Namespaced","singularResource":"deployment","verbs":["create","delete","get","list","patch","update","watch"],"shortNames":["deploy"]}],"freshness":"Current"}]}]}"#);
-    let api_only = send(&api, "GET /api", &[("accept", accept)], "")
+    let api_only = served_with(&api, "GET /api", &[("accept", accept)], "")
         .await
-        .unwrap()
         .json();
     assert_eq!(api_only["items"].as_array().unwrap().len(), 1);
     assert_eq!(
-        send(&api, "GET /apis", &[("accept", "application/json")], "")
+        served_with(&api, "GET /apis", &[("accept", "application/json")], "")
             .await
-            .unwrap()
             .json()["kind"],
         "APIGroupList"
     );
@@ -842,7 +814,7 @@ async fn aggregated_discovery_is_served_to_clients_that_accept_it() {
 #[tokio::test]
 async fn access_reviews_say_what_the_holder_of_the_token_may_do() {
     let (fleet, api) = fleet(Vec::new()).await;
-    let headers = [("content-type", "application/json")];
+    let headers = [JSON];
     let line = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     for (resource, verb, allowed) in [
         ("pods", "list", true),
@@ -851,9 +823,7 @@ async fn access_reviews_say_what_the_holder_of_the_token_may_do() {
     ] {
         let review =
             json!({ "spec": { "resourceAttributes": { "verb": verb, "resource": resource } } });
-        let sent = send(&api, line, &headers, &review.to_string())
-            .await
-            .unwrap();
+        let sent = served_with(&api, line, &headers, &review.to_string()).await;
         let answer = sent.json();
         assert_eq!(answer["kind"], "SelfSubjectAccessReview");
         assert_eq!(answer["status"]["allowed"], allowed, "{resource}: {answer}");
@@ -864,9 +834,7 @@ async fn access_reviews_say_what_the_holder_of_the_token_may_do() {
     }
     let line = "POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
     let review = json!({ "spec": { "namespace": "web" } });
-    let sent = send(&api, line, &headers, &review.to_string())
-        .await
-        .unwrap();
+    let sent = served_with(&api, line, &headers, &review.to_string()).await;
     assert_eq!(sent.json()["status"]["incomplete"], true);
     // As kubectl sends it: may the caller list pods in the namespace web?
     let attributes = b"\x0a\x03web\x12\x04list\x2a\x04pods";

@@ -34,11 +34,11 @@ pub use self::found_hits::{FoundHits, FromHit};
 pub(super) use self::resource_request::{PlannedSearch, of_resource, planned, terms_of};
 use self::resource_request::{check_fields, uninterpreted_warning, unsupported_path};
 use super::{
+    permitted::{permitted_objects, visible_catalog},
     query_plan::{self, PAGE, QueryPlan},
-    visible_objects::{permitted_objects, visible_catalog},
 };
 use crate::{
-    api_error::ApiError,
+    api_error::{ApiError, in_time},
     auth::{authentication_mode::AuthenticationMode, authorize::Permission, caller::Caller},
     catalog::{Catalog, RegisteredResource},
 };
@@ -52,8 +52,9 @@ const CONCURRENT_QUERIES: usize = 4;
 pub struct AcrossKinds<'s> {
     authentication_mode: &'s AuthenticationMode,
     page_permits: &'s FairSemaphore<Arc<str>>,
-    caller: &'s Caller,
-    catalog: Arc<Catalog>,
+    pub(super) caller: &'s Caller,
+    /// What the caller can see of the catalog.
+    pub(crate) catalog: Arc<Catalog>,
 }
 
 /// Runs some searches, a few at a time.
@@ -92,21 +93,6 @@ impl<'s> AcrossKinds<'s> {
         })
     }
 
-    /// The caller.
-    pub fn caller(&self) -> &Caller {
-        self.caller
-    }
-
-    /// What the caller can see of the catalog.
-    pub fn catalog(&self) -> &Arc<Catalog> {
-        &self.catalog
-    }
-
-    /// The registered resource of this name.
-    pub fn find(&self, name: &ResourceName) -> Option<&RegisteredResource> {
-        self.catalog.find(name)
-    }
-
     /// The registered resource of a group and kind, in any version.
     pub fn resource_of(&self, group: &str, kind: &str) -> Option<&RegisteredResource> {
         let mut resources = self.catalog.resources();
@@ -123,11 +109,10 @@ impl<'s> AcrossKinds<'s> {
     ) -> Result<FoundHits<T>, ApiError> {
         let resources = self.searched_resources(only)?;
         check_fields(&resources, request)?;
-        let searches: Vec<BoxFuture<'_, Result<FoundHits<T>, ApiError>>> = resources
-            .into_iter()
-            .map(|resource| self.objects_of(&resource.name, request, limit).boxed())
-            .collect();
-        let mut found = stream::iter(searches).buffered(CONCURRENT_QUERIES);
+        let searches = resources.into_iter();
+        let searches =
+            searches.map(|resource| self.objects_of(&resource.name, request, limit).boxed());
+        let mut found = in_order(searches.collect());
         let mut all = FoundHits::default();
         while let Some(of_resource) = found.try_next().await? {
             all.extend(of_resource);
@@ -236,13 +221,8 @@ impl<'s> AcrossKinds<'s> {
     /// The object that the path of a request names, in each cluster. What is refused is an error,
     /// as for a list.
     pub async fn named<T: FromHit>(&self, request: &ListRequest) -> Result<FoundHits<T>, ApiError> {
-        let permission = permitted_objects(
-            self.authentication_mode,
-            self.caller,
-            &self.catalog,
-            request,
-        )
-        .await?;
+        let (mode, caller) = (self.authentication_mode, self.caller);
+        let permission = permitted_objects(mode, caller, &self.catalog, request).await?;
         self.run(request, permission, PAGE, None).await
     }
 
@@ -307,7 +287,7 @@ impl<'s> AcrossKinds<'s> {
             coverage.is_some_and(|coverage| coverage.holds_all_of(parsed.as_ref()))
         };
         let mut gaps = self.catalog.gaps(resource);
-        let mut incomplete = self.catalog.incomplete().iter();
+        let mut incomplete = self.catalog.incomplete.iter();
         !found.has_more
             && permitted.allows(cluster.as_str(), namespace)
             && self.catalog.stores().any(|(store, _)| is_whole(store))
@@ -384,10 +364,8 @@ impl<'s> AcrossKinds<'s> {
         plan.query.requester = self.requester();
         // A store works for a count as for a page.
         let _page = self.page_permit().await?;
-        let counted = timeout(TIMEOUT, plan.stores.aggregate(&plan.query, &[], 1)).await;
-        Ok(counted
-            .map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??
-            .total)
+        let counted = in_time(TIMEOUT, plan.stores.aggregate(&plan.query, &[], 1));
+        Ok(counted.await?.total)
     }
 
     async fn run<T: FromHit>(
@@ -427,8 +405,7 @@ impl<'s> AcrossKinds<'s> {
             ..plan.query
         };
         let _page = self.page_permit().await?;
-        let first = timeout(TIMEOUT, plan.stores.first_objects(&query)).await;
-        let (hits, has_more) = first.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
+        let (hits, has_more) = in_time(TIMEOUT, plan.stores.first_objects(&query)).await?;
         let read = |hit: &Hit| T::of(&query.resource, &plan.kind, hit);
         Ok(FoundHits {
             objects: hits.iter().map(read).collect(),
@@ -454,14 +431,8 @@ impl<'s> AcrossKinds<'s> {
 
     /// What the caller may list of a resource; `None`: nothing.
     async fn permission(&self, request: &ListRequest) -> Result<Option<Permission>, ApiError> {
-        let permission = permitted_objects(
-            self.authentication_mode,
-            self.caller,
-            &self.catalog,
-            request,
-        )
-        .await;
-        match permission {
+        let (mode, caller) = (self.authentication_mode, self.caller);
+        match permitted_objects(mode, caller, &self.catalog, request).await {
             Ok(permission) => Ok(Some(permission)),
             Err(ApiError::Forbidden(_)) => Ok(None),
             Err(error) => Err(error),

@@ -13,11 +13,10 @@ use fleetdex_query_api::{
     question::AggregateRequest,
 };
 use serde_json::Value;
-use tokio::time::timeout;
 
 use super::query_plan::{QueryPlan, refused};
 use crate::{
-    api_error::ApiError,
+    api_error::{ApiError, in_time},
     catalog::RegisteredResource,
     render::representation::{MetaVersion, OutputKind},
 };
@@ -58,12 +57,8 @@ pub async fn count(plan: QueryPlan, request: &AggregateRequest) -> Result<Groups
     if plan.is_empty {
         return Ok(Groups::default());
     }
-    let counted = timeout(
-        TIMEOUT,
-        plan.stores.aggregate(&plan.query, &request.by, request.top),
-    )
-    .await;
-    Ok(counted.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??)
+    let counted = plan.stores.aggregate(&plan.query, &request.by, request.top);
+    in_time(TIMEOUT, counted).await
 }
 
 /// The answer: an `Aggregate`, or the same as a Table.

@@ -21,13 +21,12 @@ use fleetdex_query_api::{
 };
 use fleetdex_search::{MAX_ITEMS, ValueSet, WantedValues, complete, wanted_values};
 use futures::future::try_join_all;
-use tokio::time::timeout;
 
 use super::{
     across_kinds::{AcrossKinds, TIMEOUT},
     search::{QUERY_COPIES, StoreQueries, queries},
 };
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, in_time};
 
 /// What the short names of images omit, the most first. Source: `crates/interpreter/src/image.rs`
 const OMITTED_OF_IMAGES: [&str; 2] = ["docker.io/library/", "docker.io/"];
@@ -53,7 +52,7 @@ pub async fn completions(
         let values = match wanted.of {
             ValueSet::Kinds => beginning(kinds_of(kinds, &queries), &wanted.prefix),
             ValueSet::Clusters => {
-                let clusters = kinds.catalog().clusters().iter();
+                let clusters = kinds.catalog.clusters().iter();
                 beginning(clusters.map(ClusterName::as_str).collect(), &wanted.prefix)
             }
             _ => continue,
@@ -83,19 +82,15 @@ fn all_queries(queries: &StoreQueries) -> impl Iterator<Item = &Query> {
 
 /// The kinds of which the caller may list something.
 fn kinds_of<'k>(kinds: &'k AcrossKinds<'_>, queries: &StoreQueries) -> BTreeSet<&'k str> {
-    let registered = all_queries(queries).filter_map(|query| kinds.find(&query.resource));
+    let registered = all_queries(queries).filter_map(|query| kinds.catalog.find(&query.resource));
     registered.map(|registered| &*registered.kind).collect()
 }
 
 /// The names that begin with a prefix in any ASCII case, in alphabetical order.
 fn beginning(names: BTreeSet<&str>, prefix: &str) -> Vec<String> {
     let begins = |name: &&str| begins(name, prefix);
-    names
-        .into_iter()
-        .filter(begins)
-        .take(MAX_ITEMS)
-        .map(str::to_owned)
-        .collect()
+    let names = names.into_iter().filter(begins).take(MAX_ITEMS);
+    names.map(str::to_owned).collect()
 }
 
 fn begins(text: &str, prefix: &str) -> bool {
@@ -124,9 +119,7 @@ async fn stored_values(
             requester: kinds.requester(),
             prefixes: prefixes.clone(),
         };
-        let counted = timeout(TIMEOUT, store.frequent_values(&query)).await;
-        let counted = counted.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
-        Ok::<_, ApiError>(counted)
+        in_time(TIMEOUT, store.frequent_values(&query)).await
     });
     let mut counts = vec![ValueCounts::default(); prefixes.len()];
     for of_store in try_join_all(of_stores).await? {

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fleetdex_limits::{intake::MemoryReservation, request::UserRequest};
-use tokio::time::timeout;
 
-use crate::{api_error::ApiError, limits::no_memory};
+use crate::{api_error::ApiError, limits::grow};
 
 /// What takes no more than this while it is made is not counted: lines of a watch have 64 KiB when
 /// they are sent, a chunk of a list or an object 192 KiB at most.
@@ -46,10 +45,7 @@ impl CountedBytes {
         if needed <= UNCOUNTED {
             return Ok(());
         }
-        let reserved = timeout(TIMEOUT, self.memory.grow(needed)).await;
-        reserved
-            .map_err(|_| ApiError::TooManyRequests)?
-            .map_err(|error| no_memory(&error))
+        grow(&mut self.memory, needed, TIMEOUT).await
     }
 
     /// The bytes, which hold their memory.

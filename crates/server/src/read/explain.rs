@@ -12,10 +12,9 @@ use fleetdex_query_api::{
 };
 use fleetdex_store::explain;
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use super::query_plan::{QueryPlan, refused};
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, in_time};
 
 /// How long the store may take to count.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -62,10 +61,8 @@ async fn count(plan: &QueryPlan) -> Result<u64, ApiError> {
     if plan.is_empty {
         return Ok(0);
     }
-    let counted = timeout(TIMEOUT, plan.stores.aggregate(&plan.query, &[], 1)).await;
-    Ok(counted
-        .map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??
-        .total)
+    let counted = in_time(TIMEOUT, plan.stores.aggregate(&plan.query, &[], 1));
+    Ok(counted.await?.total)
 }
 
 /// The explanation; `bodies` are the request bodies of each store.
@@ -75,16 +72,10 @@ fn document(plan: &QueryPlan, bodies: Vec<Vec<Value>>, mut estimate: Value) -> E
         store: part.name.to_string(),
         requests: requests.clone(),
     });
-    let stores = if bodies.len() > 1 {
-        of_store.collect()
-    } else {
-        Vec::new()
-    };
+    let stores = of_store.filter(|_| bodies.len() > 1).collect();
     let requests: Vec<Value> = bodies.into_iter().flatten().collect();
-    let size = requests
-        .iter()
-        .map(|request| size(&request["query"]))
-        .fold(QuerySize::default(), QuerySize::plus);
+    let sizes = requests.iter().map(|request| size(&request["query"]));
+    let size = sizes.fold(QuerySize::default(), QuerySize::plus);
     estimate["requests"] = requests.len().into();
     estimate["clauses"] = size.clauses.into();
     estimate["values"] = size.values.into();
@@ -99,23 +90,20 @@ fn document(plan: &QueryPlan, bodies: Vec<Vec<Value>>, mut estimate: Value) -> E
 
 /// `"everything"`, or the clusters and namespaces that the caller may see.
 fn permitted(permitted: &Permitted) -> Value {
-    let list =
-        |names: Option<Vec<String>>| names.map_or_else(|| json!("all"), |names| json!(names));
     let shown = |grant: &Grant| {
-        let clusters = grant
-            .clusters
-            .as_ref()
-            .map(|names| names.iter().map(ToString::to_string).collect());
-        let namespaces = grant
-            .namespaces
-            .as_ref()
-            .map(|names| names.iter().map(ToString::to_string).collect());
-        json!({ "clusters": list(clusters), "namespaces": list(namespaces) })
+        let clusters = texts(grant.clusters.as_ref());
+        let namespaces = texts(grant.namespaces.as_ref());
+        json!({ "clusters": clusters, "namespaces": namespaces })
     };
     match permitted {
         Permitted::Everything => json!("everything"),
         Permitted::Only(grants) => grants.iter().map(shown).collect(),
     }
+}
+
+fn texts<N: ToString>(names: Option<&Vec<N>>) -> Value {
+    let texts = |names: &Vec<N>| names.iter().map(ToString::to_string).collect();
+    names.map_or_else(|| json!("all"), texts)
 }
 
 /// The size of a query.
@@ -139,26 +127,19 @@ fn size(clause: &Value) -> QuerySize {
     let Some((kind, body)) = clause.as_object().and_then(|members| members.iter().next()) else {
         return QuerySize::default();
     };
-    if kind == "bool" {
-        let parts = body
-            .as_object()
-            .into_iter()
-            .flat_map(serde_json::Map::values);
-        return parts
-            .filter_map(Value::as_array)
-            .flatten()
-            .map(size)
-            .fold(QuerySize::default(), QuerySize::plus);
-    }
-    let values = body
+    let parts = body
         .as_object()
         .into_iter()
-        .flat_map(serde_json::Map::values)
-        .map(|value| match value {
-            Value::Array(values) => values.len(),
-            Value::Object(bounds) => bounds.len(),
-            _ => 1,
-        });
+        .flat_map(serde_json::Map::values);
+    if kind == "bool" {
+        let sizes = parts.filter_map(Value::as_array).flatten().map(size);
+        return sizes.fold(QuerySize::default(), QuerySize::plus);
+    }
+    let values = parts.map(|value| match value {
+        Value::Array(values) => values.len(),
+        Value::Object(bounds) => bounds.len(),
+        _ => 1,
+    });
     QuerySize {
         clauses: 1,
         values: values.sum(),

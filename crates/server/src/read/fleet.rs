@@ -100,7 +100,10 @@ fn clusters(
                 .filter(|_| state == ClusterState::Current || message == DELAYED)
                 .map(|lag| (lag.as_secs_f64() * 1_000.0).trunc() / 1_000.0),
             replica: replicas.get(name).map(|replica| (*replica).to_owned()),
-            kinds: kinds(catalog, name),
+            kinds: catalog
+                .resources()
+                .filter(|registered| registered.is_stored_for(name))
+                .count(),
             gaps: if with_gaps {
                 gaps(catalog, name)
             } else {
@@ -109,15 +112,6 @@ fn clusters(
         }
     };
     catalog.clusters().iter().map(report).collect()
-}
-
-fn kinds(catalog: &Catalog, cluster: &ClusterName) -> usize {
-    let resources = catalog.resources();
-    let has_it = resources.filter(|registered| {
-        let mut stored = registered.by_store.values();
-        stored.any(|stored| stored.clusters.contains(cluster))
-    });
-    has_it.count()
 }
 
 fn gaps(catalog: &Catalog, cluster: &ClusterName) -> BTreeSet<String> {

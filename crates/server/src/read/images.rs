@@ -19,14 +19,16 @@ use fleetdex_query_api::{
     },
     group::API_VERSION,
 };
-use tokio::time::timeout;
 
 use super::{
     object_summary::row,
     page_reader::{PAGE_TIMEOUT, PageReader},
     query_plan::QueryPlan,
 };
-use crate::{api_error::ApiError, render::representation::OutputKind};
+use crate::{
+    api_error::{ApiError, in_time},
+    render::representation::OutputKind,
+};
 
 /// Rows of a result at most: images times clusters.
 const MAX_ROWS: usize = 10_000;
@@ -64,8 +66,7 @@ pub async fn count(plan: QueryPlan) -> Result<(ImageCounts, Vec<String>), ApiErr
         return Ok((ImageCounts::default(), Vec::new()));
     }
     let wanted = wanted_terms(&plan.query.fields);
-    let first = timeout(PAGE_TIMEOUT, plan.stores.first_page(&plan.query)).await;
-    let (first, _) = first.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??;
+    let (first, _) = in_time(PAGE_TIMEOUT, plan.stores.first_page(&plan.query)).await?;
     let mut pods = PageReader::begin(plan.stores, plan.query, first, false);
     let mut counts: BTreeMap<(String, ClusterName), u64> = BTreeMap::new();
     let mut is_cut = false;
@@ -95,10 +96,9 @@ pub async fn count(plan: QueryPlan) -> Result<(ImageCounts, Vec<String>), ApiErr
 fn images(hit: &Hit) -> BTreeSet<String> {
     let pod = JsonTree::parse(hit.object.get(), &READ);
     let spec = pod.get("spec").into_iter();
-    spec.flat_map(pod_template::images)
-        .filter(|image| image.len() <= image::MAX_IMAGE_BYTES)
-        .map(str::to_owned)
-        .collect()
+    let images = spec.flat_map(pod_template::images);
+    let images = images.filter(|image| image.len() <= image::MAX_IMAGE_BYTES);
+    images.map(str::to_owned).collect()
 }
 
 /// The terms of the images that a field selector asks for; `None`: of any. Other containers of the

@@ -244,7 +244,7 @@ impl RequestInterpreter {
         request: &Request<'_>,
     ) -> Result<Response, CallError> {
         let failed = |failure| CallError::new(&webhook.id, failure);
-        let Some(webhooks) = self.interpreters.webhooks() else {
+        let Some(webhooks) = &self.interpreters.webhooks else {
             let cause = "this server calls no webhooks; run fleetdex interpret --webhooks";
             return Err(failed(CallFailure::Endpoint(cause.to_owned())));
         };

@@ -48,7 +48,8 @@ pub enum TurnError {
 #[derive(Clone)]
 pub struct Interpreters {
     rules: watch::Receiver<Arc<RuleSet>>,
-    webhooks: Option<Arc<dyn CallWebhook>>,
+    /// The client of webhooks, if any.
+    pub(super) webhooks: Option<Arc<dyn CallWebhook>>,
     runs: UserPermits,
     calls: UserPermits,
 }
@@ -74,11 +75,6 @@ impl Interpreters {
     /// The rules, as they are now.
     pub fn rules(&self) -> Arc<RuleSet> {
         Arc::clone(&self.rules.borrow())
-    }
-
-    /// The client of webhooks, if any.
-    pub fn webhooks(&self) -> Option<&Arc<dyn CallWebhook>> {
-        self.webhooks.as_ref()
     }
 
     /// A turn to run a script or a built-in rule.

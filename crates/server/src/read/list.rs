@@ -76,9 +76,8 @@ pub async fn respond(
         request,
         permitted: &permitted,
     };
-    let from = request
-        .continue_token
-        .as_deref()
+    let from = request.continue_token.as_deref();
+    let from = from
         .map(|text| continued(text, &plan.stores, &bound, keys))
         .transpose()?;
     let object_encoder = plan.encoder(representation);
@@ -108,7 +107,7 @@ pub async fn respond(
         as_of: plan.as_of,
         ..ListMetadata::default()
     });
-    let media_type = encoder.media_type();
+    let media_type = representation.encoding.media_type();
     let is_small = reader.is_whole() && reader.bytes() <= TAGGED_BYTES;
     let list = ListStream {
         encoder,
@@ -228,13 +227,10 @@ impl ListStream {
         let out = &mut list.bytes;
         let write = || match rewritten_to {
             None => encoder.write(out, &hit),
-            Some(version) => encoder.write(
-                out,
-                &Hit {
-                    object: with_fleet_version(&hit.object, version),
-                    ..hit
-                },
-            ),
+            Some(version) => {
+                let object = with_fleet_version(&hit.object, version);
+                encoder.write(out, &Hit { object, ..hit })
+            }
         };
         let written = self.computing.run(bytes, write).await;
         written.ok_or(ApiError::TooManyRequests)??;

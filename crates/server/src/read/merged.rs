@@ -35,7 +35,7 @@ use self::{
 use super::{
     across_kinds::AcrossKinds,
     interpretation::{InterpretationError, RequestInterpreter},
-    object_summary::{ObjectIdentity, ObjectSummary},
+    object_summary::ObjectSummary,
 };
 use crate::{
     api_error::ApiError,
@@ -144,32 +144,19 @@ pub async fn merge(
     warnings.extend(incomplete);
     warnings.extend(interpreter.warnings());
     let items = Arc::unwrap_or_clone(aggregation).items;
-    Ok((MergedObject::new(object, members, items, memory), warnings))
-}
-
-impl MergedObject {
-    fn new(
-        object: Value,
-        members: Vec<MemberObject>,
-        items: Vec<AggregatedStatusItem>,
-        memory: MergeMemory,
-    ) -> Self {
-        let identity = members.first().map(|first| first.summary.metadata.clone());
-        let ObjectIdentity {
-            name, namespace, ..
-        } = identity.unwrap_or_default();
-        let status = |(member, item): (MemberObject, AggregatedStatusItem)| MemberStatus {
-            summary: member.summary,
-            item,
-        };
-        Self {
-            name,
-            namespace,
-            object,
-            members: members.into_iter().zip(items).map(status).collect(),
-            _memory: memory,
-        }
-    }
+    let identity = first.summary.metadata.clone();
+    let status = |(member, item): (MemberObject, AggregatedStatusItem)| MemberStatus {
+        summary: member.summary,
+        item,
+    };
+    let merged = MergedObject {
+        name: identity.name,
+        namespace: identity.namespace,
+        object,
+        members: members.into_iter().zip(items).map(status).collect(),
+        _memory: memory,
+    };
+    Ok((merged, warnings))
 }
 
 /// What each cluster reports, in the order of the clusters, and warnings about what is not known.
@@ -178,9 +165,8 @@ async fn reports(
     members: &[MemberObject],
     memory: &mut MergeMemory,
 ) -> Result<(Vec<AggregatedStatusItem>, Vec<String>), ApiError> {
-    let mut unasked = members
-        .iter()
-        .map(|member| member.report(interpreter).boxed());
+    let members = members.iter();
+    let mut unasked = members.map(|member| member.report(interpreter).boxed());
     let mut asked: FuturesOrdered<BoxFuture<'_, MemberReport>> =
         unasked.by_ref().take(memory.concurrency).collect();
     let mut known: VecDeque<MemberReport> = VecDeque::new();
@@ -238,7 +224,10 @@ fn some_of(clusters: &[String]) -> String {
 fn check_namespace(kinds: &AcrossKinds<'_>, request: &MergedRequest) -> Result<(), ApiError> {
     let resource = &request.list.resource;
     let name = ResourceName::new(&resource.group, &resource.plural);
-    let is_namespaced = kinds.find(&name).is_some_and(|found| found.namespaced);
+    let is_namespaced = kinds
+        .catalog
+        .find(&name)
+        .is_some_and(|found| found.namespaced);
     if is_namespaced && resource.namespace.is_none() {
         return Err(ApiError::bad_request(format!(
             "{} are namespaced: the path of one object has its namespace, such as api/v1/namespaces/web/secrets/db",
@@ -370,12 +359,8 @@ fn table(merged: &MergedObject, version: MetaVersion) -> Table<FoundObject> {
         member.summary.row(cells, version)
     };
     let rows = merged.members.iter().map(row).collect();
-    Table::new(
-        version.api_version(),
-        ListMetadata::default(),
-        &COLUMNS,
-        rows,
-    )
+    let metadata = ListMetadata::default();
+    Table::new(version.api_version(), metadata, &COLUMNS, rows)
 }
 
 /// `2/3`; empty for an object without replicas.

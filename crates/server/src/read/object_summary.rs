@@ -1,7 +1,7 @@
 //! Objects of several kinds in one result: what they are, and how they are.
 
 use fleetdex_core::{
-    model::{ClusterName, Gvk, Interpretation, split_api_version},
+    model::{ClusterName, Gvk, Interpretation, qualified, split_api_version},
     query::{Hit, ResourceName},
 };
 use fleetdex_query_api::answer::{FoundAnnotations, FoundMetadata, FoundObject, TableRow};
@@ -81,10 +81,7 @@ impl FromHit for ObjectSummary {
             kind,
             plural: resource.plural.to_string(),
             metadata: head.map(|head| head.metadata).unwrap_or_default(),
-            interpretation: hit
-                .interpretation
-                .as_deref()
-                .map_or_else(Interpretation::default, shown),
+            interpretation: hit.interpretation.as_deref().map(shown).unwrap_or_default(),
         }
     }
 }
@@ -92,22 +89,13 @@ impl FromHit for ObjectSummary {
 impl ObjectSummary {
     /// The kind as Tables show it: `Pod`, `Deployment.apps`.
     pub fn qualified_kind(&self) -> String {
-        let Gvk { group, kind, .. } = &self.kind;
-        if group.is_empty() {
-            kind.to_string()
-        } else {
-            format!("{kind}.{group}")
-        }
+        qualified(&self.kind.kind, &self.kind.group)
     }
 
     /// The order of results: cluster, kind, namespace and name.
     pub fn order(&self) -> (&ClusterName, &str, &str, &str, &str) {
-        let ObjectIdentity {
-            name,
-            namespace,
-            uid,
-            ..
-        } = &self.metadata;
+        let found = &self.metadata;
+        let (namespace, name, uid) = (&found.namespace, &found.name, &found.uid);
         (&self.cluster, &self.kind.kind, namespace, name, uid)
     }
 
@@ -163,7 +151,12 @@ impl ObjectSummary {
 
     /// Its age as kubectl shows it.
     pub fn age(&self, now: Timestamp) -> String {
-        self.metadata.age(now)
+        let created = self.metadata.creation_timestamp.as_deref();
+        let created = created.and_then(|text| text.parse::<Timestamp>().ok());
+        created.map_or_else(
+            || "<unknown>".to_owned(),
+            |created| human_duration(now.duration_since(created).as_secs()),
+        )
     }
 
     /// A row of a Table, with these cells.
@@ -203,16 +196,4 @@ fn shown(found: &Interpretation) -> Interpretation {
 /// A name as a segment of a URL.
 fn encoded(name: &str) -> PercentEncode<'_> {
     utf8_percent_encode(name, SEGMENT)
-}
-
-impl ObjectIdentity {
-    /// The age of the object as kubectl shows it.
-    fn age(&self, now: Timestamp) -> String {
-        let created = self.creation_timestamp.as_deref();
-        let created = created.and_then(|text| text.parse::<Timestamp>().ok());
-        created.map_or_else(
-            || "<unknown>".to_owned(),
-            |created| human_duration(now.duration_since(created).as_secs()),
-        )
-    }
 }

@@ -91,8 +91,9 @@ pub fn answer(found: FoundSummaries, output: OutputKind) -> Answer {
     let FoundSummaries { objects, metadata } = found;
     let now = Timestamp::now();
     if let OutputKind::Table(version, _) = output {
-        let rows = objects.iter();
-        let rows = rows.map(|object| object.row(cells(object, now), version));
+        let rows = objects
+            .iter()
+            .map(|object| object.row(cells(object, now), version));
         let rows = rows.collect();
         return Answer::Table(Table::new(version.api_version(), metadata, &COLUMNS, rows));
     }

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use fleetdex_core::query::{Owners, Relation, RelativesQuery, owners::MAX_OWNERS};
 use fleetdex_query_api::search_options::{MAX_SENIORITY, OwnerSearch, Seniority};
-use tokio::time::timeout;
 
-use super::{query_plan::QueryPlan, visible_objects::VisibilityFilter};
-use crate::api_error::ApiError;
+use super::{permitted::VisibilityFilter, query_plan::QueryPlan};
+use crate::api_error::{ApiError, in_time};
 
 /// Timeout of the query for one level.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -71,8 +70,7 @@ async fn find(
         requester: query.requester.clone(),
         relation,
     };
-    let found = timeout(TIMEOUT, plan.stores.relatives(&relatives)).await;
-    let found = found.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
+    let found = in_time(TIMEOUT, plan.stores.relatives(&relatives)).await?;
     Ok(filter.visible(found).await?.into_iter().collect())
 }
 

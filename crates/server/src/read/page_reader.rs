@@ -6,11 +6,11 @@ use std::{time::Duration, vec};
 use fleetdex_core::query::{Cursor, Hit, Page, Query, Requester, ResourceName};
 use fleetdex_limits::request::{SMALL_PAGE_BYTES, UserRequest};
 use fleetdex_store::merged::Merged;
-use tokio::time::timeout;
+
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{query_plan::PAGE, remaining_pages::RemainingPages};
-use crate::api_error::ApiError;
+use super::query_plan::PAGE;
+use crate::api_error::{ApiError, in_time};
 
 /// Timeout of one page.
 pub(crate) const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -35,12 +35,35 @@ pub(crate) struct PageReader {
     ahead: Option<AbortOnDropHandle<Option<Page>>>,
 }
 
+/// The cursor of the next page of a list. Dropping it closes the snapshot that it reads from,
+/// unless the client has a continue token: a list that is cancelled, cut short or abandoned keeps
+/// nothing open.
+struct RemainingPages {
+    stores: Merged,
+    cursor: Option<Cursor>,
+}
+
+impl Drop for RemainingPages {
+    fn drop(&mut self) {
+        if let Some(cursor) = &self.cursor {
+            self.stores.release(cursor);
+        }
+    }
+}
+
 impl PageReader {
     /// Starts with the first page, or the one that the client requests. `is_one_page`: the client
     /// requests the next page.
     pub(crate) fn begin(stores: Merged, query: Query, first: Page, is_one_page: bool) -> Self {
-        let rest = RemainingPages::new(stores.clone(), first.next);
-        let rest = if is_one_page { rest } else { rest.pinned() };
+        if let Some(cursor) = first.next.as_ref().filter(|_| !is_one_page) {
+            // Without a token, the snapshot is not superseded by other lists of the user.
+            stores.pin(cursor);
+        }
+        let rest = RemainingPages {
+            stores: stores.clone(),
+            cursor: first.next,
+        };
+
         let query = Query {
             limit: next_limit(PAGE, &first.items),
             ..query
@@ -64,7 +87,7 @@ impl PageReader {
 
     /// Where the next page starts, if there is one.
     pub(crate) fn cursor(&self) -> Option<&Cursor> {
-        self.rest.cursor()
+        self.rest.cursor.as_ref()
     }
 
     /// Whether all objects of the response are loaded.
@@ -91,7 +114,7 @@ impl PageReader {
                 }
                 return Ok(Some(hit));
             }
-            let Some(cursor) = self.rest.cursor().filter(|_| !self.is_one_page) else {
+            let Some(cursor) = self.rest.cursor.as_ref().filter(|_| !self.is_one_page) else {
                 return Ok(None);
             };
             let ahead = match self.ahead.take() {
@@ -106,7 +129,8 @@ impl PageReader {
             // The client reads, or it would not have got here.
             self.ahead_from = page.items.len().saturating_sub(1);
             self.hits = page.items.into_iter();
-            self.rest.advance(page.next);
+            // The stores close their snapshots after the last page.
+            self.rest.cursor = page.next;
         }
     }
 
@@ -129,7 +153,7 @@ impl PageReader {
 
     /// Leaves the next pages to the client, which has the whole response.
     pub(crate) fn leave(&mut self) {
-        self.rest.leave();
+        self.rest.cursor = None;
     }
 }
 
@@ -140,8 +164,7 @@ fn bytes_of(page: &[Hit]) -> usize {
 
 /// Reads one page.
 pub(crate) async fn read(stores: &Merged, query: &Query, from: &Cursor) -> Result<Page, ApiError> {
-    let page = timeout(PAGE_TIMEOUT, stores.search(query, from)).await;
-    Ok(page.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??)
+    in_time(PAGE_TIMEOUT, stores.search(query, from)).await
 }
 
 /// The limit of the page after `page`. A page with fewer objects than its limit was reduced because

@@ -94,14 +94,8 @@ pub fn plan(
     };
     let stored = &union(registered, &stores);
     let as_of = as_of(catalog, &registered.name, stored, is_included);
-    let warnings = warnings(
-        catalog,
-        registered,
-        request,
-        stored,
-        &query.permitted,
-        is_included,
-    );
+    let permitted = &query.permitted;
+    let warnings = warnings(catalog, registered, request, stored, permitted, is_included);
     Ok(QueryPlan {
         is_empty: query.clusters.is_empty() && !request.clusters.is_empty(),
         stores,
@@ -139,10 +133,8 @@ fn build_query(
             registered.name
         )));
     };
-    let clusters = request
-        .clusters
-        .iter()
-        .filter(|name| requested.contains(*name));
+    let clusters = request.clusters.iter();
+    let clusters = clusters.filter(|name| requested.contains(*name));
     Ok(Query {
         resource: registered.name.clone(),
         namespaces: request.namespaces.clone(),
@@ -184,9 +176,8 @@ fn check_stores(query: &Query, request: &ListRequest, stores: &Merged) -> Result
         }
     }
     for part in stores.parts() {
-        part.query(query)
-            .check()
-            .map_err(|error| refused("fieldSelector", &error, &part.name))?;
+        let checked = part.query(query).check();
+        checked.map_err(|error| refused("fieldSelector", &error, &part.name))?;
     }
     // A query that is too large for OpenSearch is refused for every store, so that a request does
     // not depend on the kind of store.

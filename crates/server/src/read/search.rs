@@ -17,7 +17,7 @@ use fleetdex_core::{
     model::{Gvk, StoreName, split_api_version},
     query::{
         Cursor, Facet, Permitted, Query, RankPosition, RankedHit, RankedPage, RankedQuery,
-        ResourceName, ranked::MAX_FACET_VALUES,
+        Requester, ResourceName, WordSelector, ranked::MAX_FACET_VALUES,
     },
 };
 use fleetdex_limits::fair_semaphore::FairPermit;
@@ -29,7 +29,6 @@ use fleetdex_store::{IndexReader, explain::ranked_page};
 use futures::{FutureExt, future::try_join_all};
 use jiff::Timestamp;
 use serde_json::json;
-use tokio::time::timeout;
 
 use self::selection::SearchSelection;
 pub use self::{
@@ -45,7 +44,7 @@ use super::{
     snapshot::{log_of, sequence_number, wait_for},
 };
 use crate::{
-    api_error::ApiError,
+    api_error::{ApiError, in_time},
     auth::continue_token::{self, Continuation, SealingKeys, TokenBinding},
     catalog::RegisteredResource,
 };
@@ -57,11 +56,7 @@ pub(super) const QUERY_COPIES: usize = 4;
 pub(super) type StoreQueries = BTreeMap<StoreName, (Arc<dyn IndexReader>, Vec<Query>)>;
 
 /// What is asked about one kind, and what its result lacks.
-#[derive(Default)]
-struct PlannedKind {
-    queries: StoreQueries,
-    warnings: Vec<String>,
-}
+type PlannedKind = (StoreQueries, Vec<String>);
 
 /// The objects that a search finds, and warnings about what is missing.
 ///
@@ -73,7 +68,7 @@ pub async fn search(
     reserve: impl FnOnce(usize) -> Result<Vec<FairPermit<Arc<str>>>, ApiError>,
 ) -> Result<(FoundSummaries, Vec<String>), ApiError> {
     let bound = TokenBinding {
-        caller: kinds.caller(),
+        caller: kinds.caller,
         request: &request.list,
         // Each page applies what the caller may see by then.
         permitted: &Permitted::Everything,
@@ -94,13 +89,10 @@ pub async fn search(
     let remaining = before
         .saturating_sub(page.items.len() as u64)
         .max(u64::from(page.more));
+    let facets = request.facets.iter();
     let mut metadata = ListMetadata {
         remaining_item_count: Some(remaining).filter(|_| page.more),
-        facets: request
-            .facets
-            .iter()
-            .map(|facet| facet_counts(*facet, &page))
-            .collect(),
+        facets: facets.map(|facet| facet_counts(*facet, &page)).collect(),
         ..ListMetadata::default()
     };
     if let Some(last) = page.items.last().filter(|_| page.more) {
@@ -136,7 +128,7 @@ pub(super) async fn queries(
     kinds: &AcrossKinds<'_>,
     request: &SearchRequest,
 ) -> Result<(StoreQueries, BTreeSet<String>), ApiError> {
-    match SearchSelection::of(kinds.catalog(), request, Timestamp::now())? {
+    match SearchSelection::of(&kinds.catalog, request, Timestamp::now())? {
         Some(selection) => plan(kinds, &selection).await,
         None => Ok((StoreQueries::new(), BTreeSet::new())),
     }
@@ -146,16 +138,16 @@ async fn plan(
     kinds: &AcrossKinds<'_>,
     selection: &SearchSelection,
 ) -> Result<(StoreQueries, BTreeSet<String>), ApiError> {
-    let resources = kinds.catalog().resources();
+    let resources = kinds.catalog.resources();
     let planned = resources.filter_map(|registered| {
         let list = selection.of_resource(registered)?;
         Some(plan_kind(kinds, selection, registered, list).boxed())
     });
     let mut queries = StoreQueries::new();
     let mut warnings = BTreeSet::new();
-    for planned in concurrently(planned.collect()).await? {
-        warnings.extend(planned.warnings);
-        for (name, (store, of_kind)) in planned.queries {
+    for (planned, lacking) in concurrently(planned.collect()).await? {
+        warnings.extend(lacking);
+        for (name, (store, of_kind)) in planned {
             let of_store = queries.entry(name).or_insert_with(|| (store, Vec::new()));
             of_store.1.extend(of_kind);
         }
@@ -172,23 +164,11 @@ async fn plan_kind(
     let Some(planned) = kinds.plan_of(registered, &list).await? else {
         return Ok(PlannedKind::default());
     };
-    let Some(plan) = planned.plan else {
-        return Ok(PlannedKind {
-            warnings: planned.warnings,
-            ..PlannedKind::default()
-        });
-    };
-    let query = Query {
-        words: selection.words.clone(),
-        requester: kinds.requester(),
-        ..plan.query.clone()
-    };
     let mut queries = StoreQueries::new();
-    add_queries(&mut queries, &plan, &query);
-    Ok(PlannedKind {
-        queries,
-        warnings: planned.warnings,
-    })
+    if let Some(plan) = planned.plan {
+        add_queries(&mut queries, &plan, &selection.words, kinds.requester());
+    }
+    Ok((queries, planned.warnings))
 }
 
 /// The question to one store.
@@ -207,12 +187,22 @@ fn ranked(
     }
 }
 
-/// Adds the query of one kind for each of its stores.
-fn add_queries(queries: &mut StoreQueries, plan: &QueryPlan, query: &Query) {
+/// Adds the query of one kind, with the words of the search, for each of its stores.
+fn add_queries(
+    queries: &mut StoreQueries,
+    plan: &QueryPlan,
+    words: &WordSelector,
+    requester: Requester,
+) {
+    let query = Query {
+        words: words.clone(),
+        requester,
+        ..plan.query.clone()
+    };
     for part in plan.stores.parts() {
         let of_store = queries.entry(part.name.clone());
         let of_store = of_store.or_insert_with(|| (Arc::clone(&part.store), Vec::new()));
-        of_store.1.push(part.query(query));
+        of_store.1.push(part.query(&query));
     }
 }
 
@@ -238,18 +228,14 @@ async fn read(
 ) -> Result<RankedPage, ApiError> {
     let pages = queries.values().map(async |(store, queries)| {
         let ranked = ranked(kinds, request, queries, after.clone());
-        let page = timeout(TIMEOUT, store.ranked_page(&ranked)).await;
-        let page = page.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
-        Ok::<_, ApiError>(page)
+        in_time(TIMEOUT, store.ranked_page(&ranked)).await
     });
-    Ok(RankedPage::merged(
-        try_join_all(pages).await?,
-        request.limit,
-    ))
+    let pages = try_join_all(pages).await?;
+    Ok(RankedPage::merged(pages, request.limit))
 }
 
 fn summaries(kinds: &AcrossKinds<'_>, page: &RankedPage) -> Vec<ObjectSummary> {
-    let resources = kinds.catalog().resources();
+    let resources = kinds.catalog.resources();
     let plurals: BTreeMap<(&str, &str), &str> = resources
         .map(|registered| {
             let name = &registered.name;
@@ -298,13 +284,10 @@ fn continuation(queries: &StoreQueries, last: &RankPosition, remaining: u64) -> 
         after: vec![json!(last)],
         remaining: Some(remaining),
     };
-    let first = queries.keys().next();
+    let first = queries.keys().next().map(|name| (name.clone(), cursor));
     Continuation {
         version: None,
-        cursors: first
-            .map(|name| (name.clone(), cursor))
-            .into_iter()
-            .collect(),
+        cursors: first.into_iter().collect(),
     }
 }
 

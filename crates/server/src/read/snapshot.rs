@@ -16,10 +16,9 @@ use fleetdex_store::{
     merged::{self, Merged},
 };
 use futures::future::join_all;
-use tokio::time::timeout;
 
 use super::{page_reader::PAGE_TIMEOUT, store_moves::PlannedCatalog};
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, in_time};
 
 /// How long a list waits until the stores show the requested version, as in an API server.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
@@ -45,7 +44,7 @@ pub async fn first_page(
     if let Some(requested) = requested {
         wait_for(&logs, requested).await?;
     }
-    let (page, shown) = read_first_page(stores, query, PAGE_TIMEOUT).await?;
+    let (page, shown) = in_time(PAGE_TIMEOUT, stores.first_page(query)).await?;
     let shown = catalog.response_number(request, &logs, shown, last_move);
     // Of several stores the page may show more than `shown`. It shows no more than the requested
     // version if no log has a newer change.
@@ -66,16 +65,6 @@ pub async fn first_page(
     Ok((page, sequence.version(version)))
 }
 
-/// The first page, and the sequence number of the newest change that it certainly shows.
-pub async fn read_first_page(
-    stores: &Merged,
-    query: &Query,
-    page_timeout: Duration,
-) -> Result<(Page, u64), ApiError> {
-    let page = timeout(page_timeout, stores.first_page(query)).await;
-    Ok(page.map_err(|_| ApiError::Timeout(page_timeout.as_secs()))??)
-}
-
 /// The version that a response to a request shows now.
 pub async fn current_version(
     catalog: &PlannedCatalog,
@@ -92,14 +81,12 @@ pub async fn current_version(
 
 /// The change logs of the stores.
 pub async fn logs_of(stores: &Merged) -> Result<Vec<Arc<Log>>, ApiError> {
-    let logs = timeout(LOG_TIMEOUT, stores.logs()).await;
-    Ok(logs.map_err(|_| ApiError::Timeout(LOG_TIMEOUT.as_secs()))??)
+    in_time(LOG_TIMEOUT, stores.logs()).await
 }
 
 /// The change log of one store.
 pub async fn log_of(store: &dyn IndexReader) -> Result<Arc<Log>, ApiError> {
-    let log = timeout(LOG_TIMEOUT, store.change_log()).await;
-    Ok(log.map_err(|_| ApiError::Timeout(LOG_TIMEOUT.as_secs()))??)
+    in_time(LOG_TIMEOUT, store.change_log()).await
 }
 
 /// The sequence that all logs share.

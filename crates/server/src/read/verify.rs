@@ -71,27 +71,18 @@ fn outcome(audited: Result<Findings, AuditError>) -> VerificationResult {
     let findings = match audited {
         Ok(findings) => findings,
         Err(error) => {
-            return VerificationResult::NotVerified {
-                reason: causes(&error),
-            };
+            let reason = causes(&error);
+            return VerificationResult::NotVerified { reason };
         }
     };
     let has_drift = findings.drift() > 0;
-    let Findings {
-        listed,
-        stored,
-        missing,
-        differing,
-        surplus,
-        examples,
-    } = findings;
     let counts = ComparisonCounts {
-        objects: listed,
-        documents: stored,
-        missing,
-        differing,
-        surplus,
-        examples,
+        objects: findings.listed,
+        documents: findings.stored,
+        missing: findings.missing,
+        differing: findings.differing,
+        surplus: findings.surplus,
+        examples: findings.examples,
     };
     if has_drift {
         VerificationResult::Drift(counts)
@@ -125,7 +116,7 @@ impl Verification {
                 && visible.is_none_or(|visible| visible.contains(name))
         };
         let mut verification = Self::default();
-        let streams = catalog.streams().iter();
+        let streams = catalog.streams.iter();
         for stream in streams.filter(|stream| is_requested(&stream.unit.cluster)) {
             let streams = match &stream.audit {
                 Err(NoAudit::ReadBy(replica)) => {
@@ -135,17 +126,15 @@ impl Verification {
             };
             streams.push(stream.clone());
         }
-        let incomplete = catalog.incomplete().iter();
-        verification.incomplete = incomplete
-            .filter(|(cluster, _)| is_requested(cluster))
-            .map(incomplete_row)
-            .collect();
+        let incomplete = catalog.incomplete.iter();
+        let incomplete = incomplete.filter(|(cluster, _)| is_requested(cluster));
+        verification.incomplete = incomplete.map(incomplete_row).collect();
         Ok(verification)
     }
 
     /// Those of these clusters that this replica reads, for another replica.
     pub fn for_replica(catalog: &Catalog, clusters: &[ClusterName]) -> Self {
-        let streams = catalog.streams().iter();
+        let streams = catalog.streams.iter();
         let here = streams
             .filter(|stream| stream.audit.is_ok() && clusters.contains(&stream.unit.cluster));
         Self {
@@ -294,10 +283,8 @@ fn interleaved(all: &[PlannedStream]) -> Vec<PlannedStream> {
         *count += 1;
     }
     numbered.sort_by_key(|(number, _)| *number);
-    numbered
-        .into_iter()
-        .map(|(_, stream)| stream.clone())
-        .collect()
+    let streams = numbered.into_iter();
+    streams.map(|(_, stream)| stream.clone()).collect()
 }
 
 fn lines(

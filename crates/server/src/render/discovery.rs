@@ -77,11 +77,9 @@ pub fn fleet(catalog: &Catalog, request: &FleetDiscovery) -> Result<Box<RawValue
         }),
         FleetDiscovery::Groups => {
             groups.remove("");
+            let groups = groups.iter().map(|(name, versions)| group(name, versions));
             json(&APIGroupList {
-                groups: groups
-                    .iter()
-                    .map(|(name, versions)| group(name, versions))
-                    .collect(),
+                groups: groups.collect(),
             })
         }
         FleetDiscovery::Group(name) => match groups.get(name.as_str()) {
@@ -99,11 +97,8 @@ fn resources(catalog: &Catalog, group: &str, version: &str) -> Result<Box<RawVal
         &*registered.name.group == group
             && registered.versions.iter().any(|known| &**known == version)
     };
-    let resources: Vec<APIResource> = catalog
-        .resources()
-        .filter(in_version)
-        .flat_map(fleet_resources)
-        .collect();
+    let resources = catalog.resources().filter(in_version);
+    let resources: Vec<APIResource> = resources.flat_map(fleet_resources).collect();
     let group_version = if group.is_empty() {
         version.to_owned()
     } else {
@@ -141,31 +136,25 @@ fn fleet_resources(registered: &RegisteredResource) -> Vec<APIResource> {
                 ..APIResource::default()
             }
         });
-    [fleet_resource(registered)]
-        .into_iter()
+    std::iter::once(fleet_resource(registered))
         .chain(below)
         .collect()
 }
 
-fn texts(words: &[Arc<str>]) -> Vec<String> {
-    words.iter().map(ToString::to_string).collect()
+fn texts<'w>(words: impl IntoIterator<Item = &'w Arc<str>>) -> Vec<String> {
+    words.into_iter().map(ToString::to_string).collect()
 }
 
 /// The verbs that are served: `deletecollection` is not, because a request never goes to several
 /// members.
 fn served_verbs(registered: &RegisteredResource) -> Vec<String> {
-    texts(&registered.capabilities.verbs)
-        .into_iter()
-        .filter(|verb| verb != "deletecollection")
-        .collect()
+    let mut verbs = texts(&registered.capabilities.verbs);
+    verbs.retain(|verb| verb != "deletecollection");
+    verbs
 }
 
 fn fleet_resource(registered: &RegisteredResource) -> APIResource {
-    let short_names: Vec<String> = registered
-        .short_names
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let short_names = texts(&registered.short_names);
     let categories = texts(&registered.capabilities.categories);
     APIResource {
         name: registered.name.plural.to_string(),
@@ -228,12 +217,8 @@ fn aggregated_resource(registered: &RegisteredResource, version: &str) -> Value 
             ("categories", json!(registered.capabilities.categories)),
             ("subresources", Value::Array(subresources)),
         ];
-        members.extend(
-            lists
-                .into_iter()
-                .filter(|(_, list)| *list != json!([]))
-                .map(|(key, list)| (key.to_owned(), list)),
-        );
+        let given = lists.into_iter().filter(|(_, list)| *list != json!([]));
+        members.extend(given.map(|(key, list)| (key.to_owned(), list)));
     }
     resource
 }

@@ -25,24 +25,17 @@ pub struct IfNoneMatch(Vec<String>);
 impl IfNoneMatch {
     /// Reads the header of a request.
     pub fn of(headers: &HeaderMap) -> Self {
-        let lines = headers
-            .get_all(header::IF_NONE_MATCH)
-            .iter()
-            .filter_map(|value| value.to_str().ok());
-        Self(
-            lines
-                .flat_map(|line| line.split(','))
-                .map(|tag| opaque(tag).to_owned())
-                .collect(),
-        )
+        let lines = headers.get_all(header::IF_NONE_MATCH).iter();
+        let lines = lines.filter_map(|value| value.to_str().ok());
+        let tags = lines.flat_map(|line| line.split(','));
+        Self(tags.map(|tag| opaque(tag).to_owned()).collect())
     }
 
     /// Whether the client has the response with this tag.
     pub fn has(&self, tag: &HeaderValue) -> bool {
         let Ok(tag) = tag.to_str() else { return false };
-        self.0
-            .iter()
-            .any(|known| known == "*" || known == opaque(tag))
+        let mut known = self.0.iter();
+        known.any(|known| known == "*" || known == opaque(tag))
     }
 }
 

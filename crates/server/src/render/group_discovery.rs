@@ -16,7 +16,8 @@ use serde_json::{
 use crate::api_error::ApiError;
 
 /// The parameters of the media type by which clients request aggregated discovery.
-const AGGREGATED: [&str; 3] = ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"];
+pub(crate) const AGGREGATED: [&str; 3] =
+    ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"];
 /// The media type of aggregated discovery.
 pub const AGGREGATED_TYPE: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -34,11 +35,8 @@ pub fn wants_aggregated(accept: &str) -> bool {
         if is_json && parameters.is_empty() {
             return false;
         }
-        if is_json
-            && AGGREGATED
-                .iter()
-                .all(|parameter| parameters.contains(parameter))
-        {
+        let has = |parameter: &&str| parameters.contains(parameter);
+        if is_json && AGGREGATED.iter().all(has) {
             return true;
         }
     }
@@ -48,10 +46,8 @@ pub fn wants_aggregated(accept: &str) -> bool {
 /// Aggregated discovery of the server's own groups.
 pub fn aggregated() -> Value {
     let groups = GROUPS.map(|group| {
-        let resources: Vec<Value> = GROUP_RESOURCES
-            .iter()
-            .map(|(plural, kind, verbs)| resource(group, plural, kind, verbs))
-            .collect();
+        let resources =
+            GROUP_RESOURCES.map(|(plural, kind, verbs)| resource(group, plural, kind, verbs));
         let version = json!({ "version": VERSION, "resources": resources, "freshness": "Current" });
         json!({ "metadata": { "name": group }, "versions": [version] })
     });
@@ -168,11 +164,8 @@ fn schema(group: &str, plural: &str, kind: &str) -> Value {
 /// A group as a part of an identifier: `SearchFleetdexIo` for `search.fleetdex.io`.
 fn identifier(group: &str) -> String {
     let capital = |word: &str| format!("{}{}", word[..1].to_ascii_uppercase(), &word[1..]);
-    group
-        .split('.')
-        .filter(|word| !word.is_empty())
-        .map(capital)
-        .collect()
+    let words = group.split('.').filter(|word| !word.is_empty());
+    words.map(capital).collect()
 }
 
 #[cfg(test)]

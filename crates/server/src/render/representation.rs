@@ -15,6 +15,7 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use accept::text as accept_header;
 use fleetdex_limits::computing::beside_serving_if_long;
 use fleetdex_query_api::uri::QueryParameters;
 pub use format::{Encoding, Endpoint, IncludeObject, MetaVersion, OutputKind, Representation};
@@ -92,21 +93,17 @@ fn choose(endpoint: Endpoint, header: &str) -> Option<Representation> {
 
 /// A watch is a sequence of lines of JSON.
 fn encodings(endpoint: Endpoint) -> &'static [Encoding] {
-    match endpoint {
-        Endpoint::Watch => &[Encoding::Json],
-        Endpoint::Document | Endpoint::Object | Endpoint::List | Endpoint::Counts => {
-            &[Encoding::Json, Encoding::Yaml]
-        }
+    let all = &[Encoding::Json, Encoding::Yaml];
+    if endpoint == Endpoint::Watch {
+        &all[..1]
+    } else {
+        all
     }
 }
 
 /// The kind of output that a clause asks for, if that can be served.
 fn output_kind(endpoint: Endpoint, clause: &Clause<'_>) -> Option<OutputKind> {
-    let target = [
-        clause.parameter("as"),
-        clause.parameter("g"),
-        clause.parameter("v"),
-    ];
+    let target = ["as", "g", "v"].map(|name| clause.parameter(name));
     if target == [None; 3] {
         return Some(OutputKind::Object);
     }
@@ -145,8 +142,8 @@ fn asked_for_pretty(query: &QueryParameters<'_>) -> Option<bool> {
 }
 
 fn is_read_by_people(headers: &HeaderMap) -> bool {
-    let agent = headers
-        .get(header::USER_AGENT)
+    let agent = headers.get(header::USER_AGENT);
+    let agent = agent
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     HUMAN_CLIENTS.iter().any(|client| agent.starts_with(client))

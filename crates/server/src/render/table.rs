@@ -1,7 +1,7 @@
 //! Tables: prints objects with the columns of Kubernetes' API servers, from the objects' JSON.
 //!
 //! A built-in kind has the columns and cells of kube-apiserver; each API area has a file in
-//! [`kinds`]. A custom resource has those of its definition ([`custom`]). The first column is the
+//! [`columns_by_kind`]. A custom resource has those of its definition ([`custom`]). The first column is the
 //! cluster. The last ones of a wide table are what documents say of the object's health. Only the
 //! fields that some column reads are parsed ([`json_node`]), and only what is shown is copied.
 //!
@@ -10,10 +10,9 @@
 
 mod age;
 mod column;
+mod columns_by_kind;
 mod custom;
 mod json_node;
-mod kind_columns;
-mod kinds;
 mod text;
 
 #[cfg(test)]
@@ -29,11 +28,12 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use self::{
-    column::{Cell, Column, RowContext, age, name, text},
+    column::{
+        Cell, Column, CompletedCondition, CompletedOf, KindColumns, RowContext, age, name, text,
+    },
+    columns_by_kind::{CREATED_AT_KINDS, KINDS},
     custom::CustomColumn,
     json_node::JsonNode,
-    kind_columns::{CompletedCondition, KindColumns},
-    kinds::{CREATED_AT_KINDS, KINDS},
 };
 
 /// The columns of [`CREATED_AT_KINDS`], and of custom resources whose columns cannot be understood.
@@ -65,7 +65,7 @@ const STEPS_PER_BYTE: usize = 2;
 #[derive(Clone, Debug)]
 pub struct TablePrinter {
     columns: TableColumns,
-    completed: Option<fn(&RowContext<'_>) -> Option<CompletedCondition>>,
+    completed: Option<CompletedOf>,
     paths: MemberMask,
     with_health: bool,
     /// What the cells of all rows may take.
@@ -83,25 +83,16 @@ impl TablePrinter {
     /// custom resource and they are known.
     pub fn of(gvk: &Gvk, definition_columns: Option<&[PrinterColumn]>) -> Self {
         let is_it = |kind: &&KindColumns| *gvk.group == *kind.group && *gvk.kind == *kind.name;
-        if let Some(kind) = KINDS.iter().copied().flatten().find(is_it) {
+        if let Some(kind) = KINDS.into_iter().flatten().find(is_it) {
             return Self::built_in(kind.columns, kind.completed);
         }
-        if CREATED_AT_KINDS
-            .iter()
-            .any(|(group, kind)| *gvk.group == **group && *gvk.kind == **kind)
-        {
+        if CREATED_AT_KINDS.contains(&(&*gvk.group, &*gvk.kind)) {
             return Self::built_in(CREATED_AT_COLUMNS, None);
         }
         match definition_columns.map(custom::columns) {
             Some(Ok(columns)) if !columns.is_empty() => {
                 let paths = custom::paths(&columns);
-                Self {
-                    columns: TableColumns::Custom(columns),
-                    completed: None,
-                    paths,
-                    with_health: false,
-                    fuel: Fuel::of(MeteredEvaluation::Table, STEPS),
-                }
+                Self::new(TableColumns::Custom(columns), None, paths)
             }
             // An API server falls back to these, too, when it does not understand a definition's
             // paths.
@@ -110,16 +101,17 @@ impl TablePrinter {
         }
     }
 
-    fn built_in(
-        columns: &'static [Column],
-        completed: Option<fn(&RowContext<'_>) -> Option<CompletedCondition>>,
-    ) -> Self {
+    fn built_in(columns: &'static [Column], completed: Option<CompletedOf>) -> Self {
         let mut paths = MemberMask::default();
         for path in columns.iter().flat_map(Column::reads) {
             paths.add(path.split('.'));
         }
+        Self::new(TableColumns::BuiltIn(columns), completed, paths)
+    }
+
+    fn new(columns: TableColumns, completed: Option<CompletedOf>, paths: MemberMask) -> Self {
         Self {
-            columns: TableColumns::BuiltIn(columns),
+            columns,
             completed,
             paths,
             with_health: false,

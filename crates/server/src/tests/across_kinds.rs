@@ -12,7 +12,7 @@ use fleetdex_store::{StoreError, fake::PreparedReader};
 use fleetdex_telemetry::Readiness;
 use serde_json::{Value, json, value::to_raw_value};
 
-use super::{app, body, fetch, get, refusal, send, state};
+use super::{app, body, fetch, get, get_with, refusal, send, state, warnings_of};
 use crate::{
     catalog::{Catalog, CatalogEntry, coverage::StoreCoverage},
     fake::{cluster, served, store},
@@ -119,6 +119,12 @@ pub(super) fn interpreted(main: &Arc<PreparedReader>) -> Catalog {
     catalog
 }
 
+fn interpreted_app(pages: Vec<Result<Page, StoreError>>) -> (Arc<PreparedReader>, axum::Router) {
+    let main = PreparedReader::with(pages);
+    let app = app(interpreted(&main));
+    (main, app)
+}
+
 fn asked(main: &PreparedReader) -> Vec<String> {
     let queries = main.asked().into_iter();
     queries
@@ -137,16 +143,9 @@ fn asked(main: &PreparedReader) -> Vec<String> {
 }
 
 async fn table(app: &axum::Router, path: &str) -> (Vec<String>, Vec<String>) {
-    let mut request = get(path);
     let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
-    request
-        .headers_mut()
-        .insert("accept", accept.parse().unwrap());
-    let response = send(app, request).await;
-    let warnings = response.headers().get_all("warning").iter();
-    let warnings = warnings
-        .map(|value| value.to_str().unwrap().to_owned())
-        .collect();
+    let response = send(app, get_with(path, "accept", accept)).await;
+    let warnings = warnings_of(&response);
     let table = body(response).await;
     assert_eq!(table["kind"], "Table", "{table}");
     let line = |cells: &Value| {
@@ -166,7 +165,7 @@ async fn searches_that_get_no_room_for_a_page_are_refused_and_counted() {
     let api = state(interpreted(&main), Interpreters::default());
     let (metrics, pages) = (
         Arc::clone(&api.answers.metrics),
-        api.answers.limits.search_pages().clone(),
+        api.answers.limits.search_pages.clone(),
     );
     let app = router(api, Readiness::new());
     let mut held = Vec::new();
@@ -236,8 +235,7 @@ async fn objects_of_all_kinds_are_found_by_their_health() {
     let pod = || degraded(object("Pod", "web-1", json!({})));
     // In the order of resources: nodes are not asked, then pods, secrets, services, deployments.
     let pages = || vec![page(vec![pod()]), page(vec![]), page(vec![]), page(vec![])];
-    let main = PreparedReader::with([pages(), pages()].concat());
-    let app = app(interpreted(&main));
+    let (main, app) = interpreted_app([pages(), pages()].concat());
     let path = format!("{GROUP}/objects?fieldSelector=health%3DDegraded");
     let (rows, warnings) = table(&app, &path).await;
     assert_eq!(
@@ -267,8 +265,7 @@ async fn objects_of_all_kinds_are_found_by_their_health() {
 
 #[tokio::test]
 async fn a_search_of_some_kinds_asks_only_for_these() {
-    let main = PreparedReader::with(vec![]);
-    let app = app(interpreted(&main));
+    let (main, app) = interpreted_app(vec![]);
     let path = format!(
         "{GROUP}/objects?kinds=pods,deployments.apps&namespaces=web&clusters=member2&labelSelector=app%3Dweb"
     );
@@ -343,8 +340,7 @@ async fn a_result_that_is_cut_needs_no_count() {
 
 #[tokio::test]
 async fn an_object_with_several_images_is_not_counted_under_one_of_them() {
-    let main = PreparedReader::with(vec![]);
-    let app = app(interpreted(&main));
+    let (_, app) = interpreted_app(vec![]);
     let mut refusals = Vec::new();
     for query in ["pods?by=image", "pods?by=cluster,dependsOn&explain=true"] {
         refusals.push(refusal(&app, &format!("{GROUP}/aggregate/api/v1/{query}")).await);
@@ -357,8 +353,7 @@ async fn an_object_with_several_images_is_not_counted_under_one_of_them() {
 
 #[tokio::test]
 async fn parameters_without_a_meaning_across_kinds_are_refused() {
-    let main = PreparedReader::with(vec![]);
-    let app = app(interpreted(&main));
+    let (_, app) = interpreted_app(vec![]);
     let mut refusals = Vec::new();
     for query in [
         "watch=true",
@@ -436,8 +431,7 @@ async fn images_are_searched_in_their_normal_form_in_lists_and_counts() {
 
 #[tokio::test]
 async fn an_interpreted_field_that_is_not_indexed_is_refused_with_the_reason() {
-    let main = PreparedReader::with(vec![]);
-    let app = app(interpreted(&main));
+    let (_, app) = interpreted_app(vec![]);
     let refused = refusal(
         &app,
         &format!("{GROUP}/search/api/v1/nodes?fieldSelector=health%3DDegraded"),
@@ -598,8 +592,7 @@ fn deployment(cluster_name: &str, ready: u64) -> Hit {
 #[tokio::test]
 async fn a_merged_object_has_the_status_of_all_clusters_and_of_each_one() {
     let both = || page(vec![deployment("member2", 3), deployment("member1", 1)]);
-    let main = PreparedReader::with(vec![both(), both()]);
-    let app = app(interpreted(&main));
+    let (_, app) = interpreted_app(vec![both(), both()]);
     let path = format!("{GROUP}/merged/apis/apps/v1/namespaces/web/deployments/web");
     let (code, merged) = fetch(&app, &path).await;
     assert_eq!(code, 200, "{merged}");
@@ -666,8 +659,7 @@ async fn a_status_that_no_rule_aggregates_is_left_out_with_a_warning() {
         };
         page(vec![secret("member1"), secret("member2")])
     };
-    let main = PreparedReader::with(vec![secrets()]);
-    let app = app(interpreted(&main));
+    let (_, app) = interpreted_app(vec![secrets()]);
     let path = format!("{GROUP}/merged/api/v1/namespaces/web/secrets/db");
     let response = send(&app, get(&path)).await;
     let warning = response.headers()["warning"].to_str().unwrap().to_owned();
@@ -701,8 +693,7 @@ async fn the_images_of_pods_are_counted_by_cluster() {
             of_cluster("member2", pod("c", &["nginx:1.27", "nginx:1.27"])),
         ])
     };
-    let main = PreparedReader::with(vec![pods(), pods()]);
-    let app = app(interpreted(&main));
+    let (_, app) = interpreted_app(vec![pods(), pods()]);
     let (rows, _) = table(&app, &format!("{GROUP}/images")).await;
     assert_eq!(
         rows,

@@ -2,36 +2,31 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use axum::{Router, body::Body, http::Request};
+use axum::{Router, body::Body, http::Response};
 use fleetdex_core::{
     model::{Gvk, Namespace, Object, Projection, Projector, Resource},
     query::{Query, ResourceName, Selectable},
 };
 use fleetdex_store::{
-    DocumentWriter as _, IndexReader, IndexRevision, RevisionStore as _, StoreError,
-    VisibleResources,
+    CompleteResources, DocumentWriter as _, IndexReader, IndexRevision, RevisionStore as _,
+    StoreError,
     bulk::Write,
     changes::Sequence,
     fake::PreparedReader,
     memory::Memory,
     merged::{Merged, StorePart as MergedPart},
 };
-use fleetdex_telemetry::{Metrics, Readiness};
-use futures::StreamExt;
+use fleetdex_telemetry::Readiness;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::timeout};
-use tokio_util::sync::CancellationToken;
-use tower::ServiceExt;
 
+use super::{get, send, state_over};
 use crate::{
-    answers::Answers,
-    auth::{authentication_mode::AuthenticationMode, token_file::TokenVerifier},
     catalog::{Catalog, coverage::StoreCoverage},
-    fake::{self, add, cluster, cursor, page, pods, served, store},
-    http::{api_state::ApiState, serve::router},
-    limits::{LimitArgs, RequestLimits},
-    proxying::MemberProxy,
+    fake::{add, cluster, cursor, page, pods, served, store, watched_fleet::WatchedLines},
+    http::serve::router,
+    read::interpreters::Interpreters,
 };
 
 const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
@@ -49,7 +44,7 @@ impl Part {
         for name in clusters {
             let revision = memory.open(&cluster(name), None, 0).await.unwrap();
             memory
-                .activate(&revision, &VisibleResources::All)
+                .activate(&revision, &CompleteResources::All)
                 .await
                 .unwrap();
             revisions.insert((*name).to_owned(), revision);
@@ -104,29 +99,19 @@ struct App {
 impl App {
     fn new(catalog: Catalog) -> Self {
         let (sender, receiver) = watch::channel(Arc::new(catalog));
-        let members = Arc::new(MemberProxy::new(
-            fake::no_clusters(),
-            CancellationToken::new(),
-        ));
-        let authentication_mode = AuthenticationMode::LoopbackToken(TokenVerifier::new("secret"));
-        let metrics = Arc::new(Metrics::new());
-        let limits = RequestLimits::new(&LimitArgs::default(), &metrics);
-        let api = ApiState::new(
-            Answers::new(receiver, authentication_mode, limits, metrics),
-            members,
-        );
+        let api = state_over(receiver, Interpreters::default());
         Self {
             router: router(api, Readiness::new()),
             catalog: sender,
         }
     }
 
+    async fn response(&self, path: &str) -> Response<Body> {
+        send(&self.router, get(path)).await
+    }
+
     async fn body(&self, path: &str) -> (u16, Body) {
-        let request = Request::get(path)
-            .header("authorization", "Bearer secret")
-            .body(Body::empty())
-            .unwrap();
-        let response = self.router.clone().oneshot(request).await.unwrap();
+        let response = self.response(path).await;
         (response.status().as_u16(), response.into_body())
     }
 
@@ -242,15 +227,9 @@ async fn several_stores_give_the_same_results_as_one() {
             ["member1", "member2"][random.usize(..2)],
             ["red", "blue"][random.usize(..2)],
         );
-        fleet
-            .write(
-                cluster,
-                namespace,
-                &format!("p{}", random.usize(..20)),
-                number,
-                Some(["web", "api"][random.usize(..2)]),
-            )
-            .await;
+        let name = format!("p{}", random.usize(..20));
+        let app = Some(["web", "api"][random.usize(..2)]);
+        fleet.write(cluster, namespace, &name, number, app).await;
     }
     // Objects outside the assigned namespaces of a store are not shown.
     fleet.parts[1]
@@ -306,14 +285,9 @@ async fn counts_and_explanations_cover_all_stores() {
     .enumerate()
     {
         for copy in 0..=number {
+            let (name, version) = (format!("p{copy}"), 1 + copy as u64);
             fleet
-                .write(
-                    cluster,
-                    namespace,
-                    &format!("p{copy}"),
-                    1 + copy as u64,
-                    Some("web"),
-                )
+                .write(cluster, namespace, &name, version, Some("web"))
                 .await;
         }
     }
@@ -379,33 +353,9 @@ async fn owners_are_found_in_any_store() {
     );
 }
 
-/// The lines of a watch.
-struct Lines {
-    chunks: axum::body::BodyDataStream,
-    left: Vec<u8>,
-}
-
-impl Lines {
-    async fn next(&mut self) -> Option<Value> {
-        loop {
-            if let Some(end) = self.left.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.left.drain(..=end).collect();
-                return Some(serde_json::from_slice(&line).unwrap());
-            }
-            self.left.extend(self.chunks.next().await?.unwrap());
-        }
-    }
-}
-
-async fn watch_lines(app: &App, query: &str) -> Lines {
-    let (code, body) = app
-        .body(&format!("{SEARCH}/api/v1/pods?watch=true{query}"))
-        .await;
-    assert_eq!(code, 200);
-    Lines {
-        chunks: body.into_data_stream(),
-        left: Vec::new(),
-    }
+async fn watch_lines(app: &App, query: &str) -> WatchedLines {
+    let path = format!("{SEARCH}/api/v1/pods?watch=true{query}");
+    WatchedLines::of(app.response(&path).await)
 }
 
 #[tokio::test(start_paused = true)]
@@ -414,14 +364,9 @@ async fn a_watch_sends_the_changes_of_all_stores_in_order_and_resumes_from_any_o
     fleet.write("member1", "red", "first", 1, Some("web")).await;
     // The other store has newer changes by then.
     for number in 0..10 {
+        let name = format!("p{number}");
         fleet
-            .write(
-                "member2",
-                "red",
-                &format!("p{number}"),
-                2 + number,
-                Some("web"),
-            )
+            .write("member2", "red", &name, 2 + number, Some("web"))
             .await;
     }
     let app = App::new(fleet.split());

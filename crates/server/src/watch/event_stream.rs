@@ -206,7 +206,7 @@ impl<V: EventView> EventStream<V> {
 /// For a version that is too old it is one ERROR event, as in an API server: some clients, kube-rs
 /// among them, list again only after such an event, and would otherwise request the same version
 /// for ever.
-pub(super) fn refusal(error: ApiError) -> Result<(Body, Instant), ApiError> {
+pub(crate) fn refusal(error: ApiError) -> Result<(Body, Instant), ApiError> {
     match error {
         ApiError::VersionExpired(_) => Ok((
             error_line(&error).into_bytes().into(),

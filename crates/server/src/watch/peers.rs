@@ -26,7 +26,7 @@ use fleetdex_query_api::question::{ChangesRequest, ResourcePath};
 use fleetdex_replicas::Replicas;
 use fleetdex_store::{changes::Log, merged::StorePart};
 use kube::Config;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 pub use self::connection::{ConnectFn, ConnectionError};
@@ -50,7 +50,10 @@ struct SharedPeers {
 
 impl fmt::Debug for Peers {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let replications = self.0.as_ref().map(|shared| shared.lock().len());
+        let replications = self
+            .0
+            .as_ref()
+            .map(|shared| shared.replications.lock().len());
         out.debug_struct("Peers")
             .field("replications", &replications)
             .finish_non_exhaustive()
@@ -95,21 +98,15 @@ impl Peers {
         resource_path: &ResourcePath,
     ) -> Result<PeerSubscription, ApiError> {
         let clusters = plan.query.clusters.clone();
-        let shared_parts: Vec<&StorePart> = plan
-            .stores
-            .parts()
-            .iter()
-            .filter(|part| part.name != StoreName::embedded())
-            .collect();
+        let parts = plan.stores.parts().iter();
+        let shared_parts = parts.filter(|part| part.name != StoreName::embedded());
+        let shared_parts: Vec<&StorePart> = shared_parts.collect();
         let is_shared = !shared_parts.is_empty();
         let mut replications = Vec::new();
         if let Some(shared) = &self.0 {
             for part in shared_parts {
-                replications.push(shared.replicate(
-                    &part.name,
-                    resource_path,
-                    &log_of(&*part.store).await?,
-                ));
+                let log = log_of(&*part.store).await?;
+                replications.push(shared.replicate(&part.name, resource_path, &log));
             }
         }
         for replication in &replications {
@@ -167,12 +164,6 @@ impl PeerSubscription {
 }
 
 impl SharedPeers {
-    fn lock(
-        &self,
-    ) -> MutexGuard<'_, BTreeMap<(StoreName, ResourceName), Arc<ResourceReplication>>> {
-        self.replications.lock()
-    }
-
     fn replicate(
         self: &Arc<Self>,
         store: &StoreName,
@@ -181,11 +172,9 @@ impl SharedPeers {
     ) -> Arc<ResourceReplication> {
         let resource = ResourceName::new(&resource_path.group, &resource_path.plural);
         let key = (store.clone(), resource.clone());
-        let mut replications = self.lock();
-        if let Some(running) = replications
-            .get(&key)
-            .filter(|replication| replication.renew())
-        {
+        let mut replications = self.replications.lock();
+        let known = replications.get(&key);
+        if let Some(running) = known.filter(|replication| replication.renew()) {
             return Arc::clone(running);
         }
         let position = ChangesRequest {

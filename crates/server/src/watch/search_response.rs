@@ -25,7 +25,7 @@ use tokio::{
 
 use super::{
     event_lines::EventLines,
-    event_stream::{EventStream, EventView, StreamOptions, bookmark_metadata, refusal, refused},
+    event_stream::{EventStream, EventView, StreamOptions, bookmark_metadata, refused},
     peers::PeerSubscription,
     watch_response::WatchDuration,
 };
@@ -47,18 +47,7 @@ const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Starts a watch. `catalog` also receives the catalogs that replace the one from which it was
 /// planned. Also returns when the watch ends at the latest.
-pub async fn respond(
-    catalog: watch::Receiver<Arc<Catalog>>,
-    search: WatchedSearch,
-    options: SearchWatch,
-    output: OutputKind,
-    peers: &[PeerSubscription],
-) -> Result<(Body, Instant), ApiError> {
-    let opened = open(catalog, search, options, output, peers).await;
-    opened.or_else(refusal)
-}
-
-async fn open(
+pub async fn open(
     catalog: watch::Receiver<Arc<Catalog>>,
     search: WatchedSearch,
     options: SearchWatch,
@@ -69,7 +58,7 @@ async fn open(
     let followed = FollowedStores::open(search.stores).await?;
     let (after, watch) = match options.after {
         Some(version) => {
-            let after = followed.number(version, search.scope.hash())?;
+            let after = followed.number(version, search.scope.hash)?;
             catch_up(peers).await?;
             (after, followed.watch(after).await.map_err(refused)?)
         }
@@ -214,10 +203,8 @@ impl EventView for SearchView {
 
     async fn object(&mut self, object: &EventObject) -> Result<Vec<u8>, ApiError> {
         let resource = object.resource();
-        let kind = self
-            .kinds
-            .get(resource)
-            .ok_or_else(|| ApiError::Internal(format!("{} are not watched", resource.plural)))?;
+        let unknown = || ApiError::Internal(format!("{} are not watched", resource.plural));
+        let kind = self.kinds.get(resource).ok_or_else(unknown)?;
         let format = EventFormat {
             output: self.output,
             now: self.now,
@@ -247,7 +234,7 @@ impl SearchView {
     fn version(&self, version: FleetVersion) -> SearchVersion {
         SearchVersion {
             version,
-            selection: self.scope.hash(),
+            selection: self.scope.hash,
         }
     }
 

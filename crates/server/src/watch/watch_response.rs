@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use self::start::{InitialEvents, start};
 use super::{
     event_lines::EventLines,
-    event_stream::{EventStream, EventView, StreamOptions, bookmark_metadata, refusal, refused},
+    event_stream::{EventStream, EventView, StreamOptions, bookmark_metadata, refused},
     peers::PeerSubscription,
 };
 use crate::{
@@ -62,19 +62,7 @@ impl WatchDuration {
 /// Starts a watch of `plan`, which was made from `catalog`. That also shows when the resource is no
 /// longer registered, or its objects move to other stores. Also returns when the watch ends at the
 /// latest.
-pub async fn respond(
-    catalog: PlannedCatalog,
-    plan: QueryPlan,
-    request: &ListRequest,
-    representation: Representation,
-    duration: WatchDuration,
-    peers: &PeerSubscription,
-) -> Result<(Body, Instant), ApiError> {
-    let opened = open(catalog, plan, request, representation, duration, peers).await;
-    opened.or_else(refusal)
-}
-
-async fn open(
+pub async fn open(
     catalog: PlannedCatalog,
     plan: QueryPlan,
     request: &ListRequest,
@@ -99,11 +87,8 @@ async fn open(
     // The client may have seen newer changes of other replicas than those that have been
     // replicated.
     peers.wait_until_caught_up().await?;
-    let watch = plan
-        .stores
-        .watch(&logs, &query, start.after)
-        .await
-        .map_err(refused)?;
+    let watch = plan.stores.watch(&logs, &query, start.after).await;
+    let watch = watch.map_err(refused)?;
     let limit = duration.limit();
     let requested = options.timeout_seconds.map_or(limit, Duration::from_secs);
     let selection = StoreSelection {
@@ -242,12 +227,8 @@ impl StoreSelection {
         let Self { request, permitted } = self;
         let resource = ResourceName::new(&request.resource.group, &request.resource.plural);
         let is_visible = |name: &&ClusterName| permitted.in_cluster(name) != InCluster::Nothing;
-        let visible = catalog
-            .find(&resource)?
-            .clusters()
-            .filter(is_visible)
-            .cloned()
-            .collect();
+        let visible = catalog.find(&resource)?.clusters().filter(is_visible);
+        let visible = visible.cloned().collect();
         stores(&catalog.of_clusters(&visible, Some(&resource)), request).ok()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use fleetdex_core::{
-    model::{IndexName, JsonLine},
+    model::{IndexName, JsonLine, write_json_text},
     planted::{Bug, planted, was_retried},
 };
 
@@ -48,7 +48,7 @@ pub fn encode(writes: &[Write]) -> Encoded {
         body.extend_from_slice(b"\":{\"_index\":\"");
         body.extend_from_slice(write.index.as_str().as_bytes());
         body.extend_from_slice(b"\",\"_id\":");
-        push_json_string(&mut body, &write.index.stored_id(&write.document.id));
+        write_json_text(&mut body, &write.index.stored_id(&write.document.id));
         if !loses_version(write) {
             body.extend_from_slice(b",\"version\":");
             body.extend_from_slice(write.document.version.to_string().as_bytes());
@@ -109,10 +109,6 @@ pub fn joined(lines: &[JsonLine]) -> Bytes {
         body.push(b'\n');
     }
     body.into()
-}
-
-fn push_json_string(out: &mut Vec<u8>, text: &str) {
-    fleetdex_core::model::write_json_text(out, text);
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use fleetdex_core::{
     query::{Hit, ResourceName},
 };
 
-use crate::{StoreError, document::StoredDocument, packed::Unpacker};
+use crate::{StoreError, compressed::Decompressor, document::StoredDocument};
 
 /// The object of an event. All watches that get the event share it. It is unpacked for the first
 /// watch that sends it, which reserves memory before, so that events that are not sent yet are
@@ -59,7 +59,7 @@ impl EventObject {
         if let Some(hit) = self.hit.get() {
             return Ok(hit);
         }
-        let hit = self.document.hit(&mut Unpacker::new())?;
+        let hit = self.document.hit(&mut Decompressor::new())?;
         Ok(self.hit.get_or_init(|| hit))
     }
 

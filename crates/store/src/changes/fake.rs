@@ -6,8 +6,8 @@ use fleetdex_core::model::{IndexPrefix, Object, Projection, Projector, Resource}
 use serde_json::Value;
 
 use crate::{
-    bulk::Write, codec::Codec, document::StoredDocument, packed::Packer,
-    packed_document::pack_document,
+    bulk::Write, codec::Codec, compressed::Compressor, compressed_document::compress_document,
+    document::StoredDocument,
 };
 
 /// The document of an object of `member1`.
@@ -20,16 +20,16 @@ pub(crate) fn document(resource: &Resource, object: &Value) -> Arc<StoredDocumen
         .unwrap();
     let index = IndexPrefix::default().write_alias(&cluster, 1);
     let write = Write { index, document };
-    let pack_document = pack_document(
+    let compress_document = compress_document(
         &write,
         write.document.body.as_ref().unwrap(),
         &Codec::default(),
         &Arc::default(),
-        &mut Packer::new(),
+        &mut Compressor::new(),
     )
     .unwrap();
     Arc::new(StoredDocument::new(
-        Arc::new(pack_document.origin),
-        pack_document.content,
+        Arc::new(compress_document.origin),
+        compress_document.content,
     ))
 }

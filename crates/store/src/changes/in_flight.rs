@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// The writes in flight. Clones share them.
@@ -29,12 +29,8 @@ pub(crate) struct InFlightWrite {
 }
 
 impl InFlightWrites {
-    fn lock(&self) -> MutexGuard<'_, InFlightNumbers> {
-        self.0.state.lock()
-    }
-
     pub(crate) fn start(&self) -> InFlightWrite {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         state.last += 1;
         let number = state.last;
         state.numbers.insert(number);
@@ -46,17 +42,19 @@ impl InFlightWrites {
 
     /// Whether no write is in flight.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().numbers.is_empty()
+        self.0.state.lock().numbers.is_empty()
     }
 
     /// Waits until every write that is in flight now has ended.
     pub(crate) async fn wait_for_earlier(&self) {
-        let last = self.lock().last;
+        let last = self.0.state.lock().last;
         loop {
             let ended = self.0.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
             if self
+                .0
+                .state
                 .lock()
                 .numbers
                 .first()
@@ -71,7 +69,7 @@ impl InFlightWrites {
 
 impl Drop for InFlightWrite {
     fn drop(&mut self) {
-        self.writes.lock().numbers.remove(&self.number);
+        self.writes.0.state.lock().numbers.remove(&self.number);
         self.writes.0.ended.notify_waiters();
     }
 }

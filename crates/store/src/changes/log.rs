@@ -7,21 +7,20 @@ mod state;
 
 use std::{
     collections::BTreeSet,
-    fmt,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
 use fleetdex_core::{model::FleetVersion, query::ResourceName};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
 };
 
 pub use self::state::Bounds;
+pub(super) use self::state::SubscriberKind;
 use self::state::{LargeBatch, LogState, Subscriber};
-pub(super) use self::state::{NextForReplica, SubscriberKind};
 use super::{Change, InFlightWrites, Sequence, TooOld, change::Batch, recent::RecentChanges};
 
 /// How long a watch waits for writes in flight, which take some ten milliseconds each unless the
@@ -33,23 +32,16 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// The newest changes of a store.
 pub struct Log {
     sequence: Sequence,
-    bounds: Bounds,
+    pub(super) bounds: Bounds,
     state: Mutex<LogState>,
-    recent: RecentChanges,
-    in_flight: InFlightWrites,
+    /// What the subscribers share.
+    pub(super) recent: RecentChanges,
+    /// Writes whose changes are added when they are acknowledged.
+    pub(crate) in_flight: InFlightWrites,
     /// Sequence number of the last change.
-    newest: watch::Sender<u64>,
+    pub(super) newest: watch::Sender<u64>,
     /// Sequence number of the last change that every query is sure to show from now on.
     visible: watch::Sender<u64>,
-}
-
-impl fmt::Debug for Log {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Log")
-            .field("newest", &self.newest())
-            .field("visible", &self.visible())
-            .finish_non_exhaustive()
-    }
 }
 
 impl Log {
@@ -84,10 +76,6 @@ impl Log {
         Arc::new(Self::new(sequence, bounds))
     }
 
-    fn lock(&self) -> MutexGuard<'_, LogState> {
-        self.state.lock()
-    }
-
     /// The sequence of its numbers.
     pub fn sequence(&self) -> &Sequence {
         &self.sequence
@@ -110,7 +98,7 @@ impl Log {
 
     /// A number after which not every change is known.
     pub(crate) fn before_start(&self) -> u64 {
-        self.lock().start.saturating_sub(1)
+        self.state.lock().start.saturating_sub(1)
     }
 
     /// Waits until every query is sure to show a change; false if the patience ran out.
@@ -127,26 +115,13 @@ impl Log {
     /// The greatest number up to which this log is known to a client that knows all of it up to
     /// `number`. Changes of other logs take numbers of the same sequence, too.
     pub fn reaches_to(&self, number: u64) -> u64 {
-        let state = self.lock();
+        let state = self.state.lock();
         // Within the lock, so that whatever is added to this log from now on has a greater number.
         let newest = self.sequence.newest();
         let is_all =
             self.newest() <= number && state.gaps.back().is_none_or(|gap| gap.number <= number);
         drop(state);
         if is_all { number.max(newest) } else { number }
-    }
-
-    /// Writes whose changes are added when they are acknowledged.
-    pub(crate) fn in_flight(&self) -> &InFlightWrites {
-        &self.in_flight
-    }
-
-    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
-        self.newest.subscribe()
-    }
-
-    pub(super) fn results_lag(&self) -> bool {
-        self.bounds.results_lag
     }
 
     /// Waits for the writes in flight, then returns the number of the last change.
@@ -167,7 +142,7 @@ impl Log {
 
     /// Adds changes in their order, and wakes the subscribers.
     pub(crate) fn append(&self, changes: &[Change]) {
-        self.lock().has_ended = false;
+        self.state.lock().has_ended = false;
         self.add(changes, false);
     }
 
@@ -176,7 +151,7 @@ impl Log {
             return;
         }
         let bytes = self.bytes_of(changes);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let first = self.sequence.take(changes.len() as u64);
         let batch = Batch {
             first,
@@ -238,7 +213,7 @@ impl Log {
     /// Restarts the log empty: what comes next does not follow from what was. Subscribers have to
     /// list again.
     pub(crate) fn restart(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.batches.clear();
         state.large.clear();
         state.gaps.clear();
@@ -254,7 +229,10 @@ impl Log {
 
     /// Notes that a resource was listed, and is likely to be watched next.
     pub(crate) fn note_listed(&self, resource: &ResourceName) {
-        self.lock().asked.insert(resource.clone(), Instant::now());
+        self.state
+            .lock()
+            .asked
+            .insert(resource.clone(), Instant::now());
     }
 
     /// Whether a watch of this replica follows a resource. Other replicas do not count.
@@ -262,12 +240,12 @@ impl Log {
         let counts = |subscriber: &Subscriber| {
             subscriber.kind == SubscriberKind::Watch && subscriber.resources.contains(resource)
         };
-        self.lock().subscribers.values().any(counts)
+        self.state.lock().subscribers.values().any(counts)
     }
 
     /// Whether there is any subscriber, other replicas included.
     pub(crate) fn has_subscribers(&self) -> bool {
-        !self.lock().subscribers.is_empty()
+        !self.state.lock().subscribers.is_empty()
     }
 
     /// Waits until some changes can be added without dropping any that a subscriber has yet to
@@ -275,7 +253,11 @@ impl Log {
     pub(crate) async fn wait_for_room(&self, changes: &[Change], patience: Duration) {
         let bytes = self.bytes_of(changes);
         let wait = async {
-            while self.lock().is_crowded(self.bounds, changes.len(), bytes) {
+            while self
+                .state
+                .lock()
+                .is_crowded(self.bounds, changes.len(), bytes)
+            {
                 sleep(LOOK_AGAIN).await;
             }
         };
@@ -292,7 +274,7 @@ impl Log {
         after: Option<u64>,
         kind: SubscriberKind,
     ) -> Result<(u64, Arc<AtomicU64>), TooOld> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let last = match kind {
             SubscriberKind::Watch => self.newest(),
             SubscriberKind::Replica => state.last_for_replicas(self.newest()),
@@ -324,7 +306,7 @@ impl Log {
     }
 
     pub(super) fn leave(&self, subscriber: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(subscriber) = state.subscribers.remove(&subscriber) {
             let resources = subscriber.resources.iter().cloned();
             let ended = resources.map(|resource| (resource, Instant::now()));
@@ -332,14 +314,9 @@ impl Log {
         }
     }
 
-    /// What the subscribers share.
-    pub(super) fn recent(&self) -> &RecentChanges {
-        &self.recent
-    }
-
     /// The batch with the next change after a number, if there is one.
     pub(super) fn after(&self, after: u64) -> Result<Option<Arc<Batch>>, TooOld> {
-        let state = self.lock();
+        let state = self.state.lock();
         if !state.knows_after(after) {
             return Err(TooOld { after });
         }
@@ -353,7 +330,7 @@ impl Log {
         resources: &BTreeSet<ResourceName>,
         after: u64,
     ) -> Result<Option<Arc<Batch>>, TooOld> {
-        if self.lock().has_lost(resources, after) {
+        if self.state.lock().has_lost(resources, after) {
             return Err(TooOld { after });
         }
         self.after(after)
@@ -361,7 +338,7 @@ impl Log {
 
     /// All batches with changes after a number, and the number of the last change.
     pub(super) fn all_after(&self, after: u64) -> (Vec<Arc<Batch>>, u64) {
-        let state = self.lock();
+        let state = self.state.lock();
         let next = state.batches.partition_point(|batch| batch.last() <= after);
         (
             state.batches.iter().skip(next).cloned().collect(),

@@ -43,21 +43,16 @@ impl MergedWatch {
             });
         }
         let sequence = logs.first().map(|(log, _)| log.sequence().clone());
-        Ok(Self::new(watches, sequence.unwrap_or_default(), after))
-    }
-
-    /// Merges watches that all begin after a number.
-    fn new(watches: Vec<Watch>, sequence: Sequence, after: u64) -> Self {
         let watched = |watch| WatchedLog {
             watch,
             events: VecDeque::new(),
             reaches_to: after,
         };
-        Self {
+        Ok(Self {
             logs: watches.into_iter().map(watched).collect(),
-            sequence,
+            sequence: sequence.unwrap_or_default(),
             position: after,
-        }
+        })
     }
 
     /// The fleet version up to which everything has been returned.

@@ -11,7 +11,7 @@ use std::{
 
 use ahash::RandomState;
 use fleetdex_core::query::ResourceName;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::{Change, EventObject, change::Batch};
 use crate::{
@@ -52,15 +52,11 @@ struct TermIndex {
 }
 
 impl RecentChanges {
-    fn lock(&self) -> MutexGuard<'_, RecentState> {
-        self.state.lock()
-    }
-
     /// The term hashes by which changes are found that may concern a filter; each such change has
     /// one of them.
     pub(super) fn term_hashes(&self, resource: &ResourceName, filter: &Filter) -> Vec<u64> {
         let required = filter
-            .conditions()
+            .conditions
             .iter()
             .filter(|condition| !condition.negated && condition.or_else.is_none());
         let values = required.filter_map(|condition| match &condition.test {
@@ -103,7 +99,7 @@ impl RecentChanges {
     /// those of the others.
     fn index(&self, batch: &Batch) -> Option<Arc<TermIndex>> {
         {
-            let state = self.lock();
+            let state = self.state.lock();
             let found = state
                 .indices
                 .binary_search_by_key(&batch.first, |(first, _)| *first);
@@ -119,7 +115,7 @@ impl RecentChanges {
             }
         }
         let index = Arc::new(self.build(&batch.changes));
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         // Another watch may have been faster.
         if state
             .indices
@@ -169,7 +165,7 @@ impl RecentChanges {
         is_before: bool,
         make: impl FnOnce() -> EventObject,
     ) -> Arc<EventObject> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(known) = state.objects.get(&(number, is_before)) {
             return Arc::clone(known);
         }

@@ -15,9 +15,9 @@ use super::{Change, Log};
 use crate::{
     StoreError,
     codec::Codec,
+    compressed::{Compressor, Decompressor},
     content::{Content, IndexedMetadata},
     document::{Origin, StoredDocument},
-    packed::{Packer, Unpacker},
     terms::TermDictionary,
 };
 
@@ -36,7 +36,7 @@ pub enum InvalidLine {
 }
 
 /// One line.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReplicationLine<'a> {
     /// The replica's version after the change. Without a change: everything up to it has been sent.
@@ -81,7 +81,7 @@ pub(super) fn write_line(
     lines: &mut Vec<u8>,
     version: FleetVersion,
     change: &Change,
-    unpacker: &mut Unpacker,
+    unpacker: &mut Decompressor,
 ) -> Result<(), StoreError> {
     let mut encode = |document: &Option<Arc<StoredDocument>>| {
         document
@@ -100,26 +100,26 @@ pub(super) fn write_line(
 
 /// Appends a line that says that everything up to a version has been sent.
 pub fn write_position(lines: &mut Vec<u8>, version: FleetVersion) -> Result<(), StoreError> {
-    push(
-        lines,
-        &ReplicationLine {
-            version: version.to_string(),
-            end: false,
-            before: None,
-            after: None,
-        },
-    )
+    write_without_change(lines, version, false)
 }
 
 /// Appends a line that says that this replica makes no more changes.
 pub fn write_end(lines: &mut Vec<u8>, version: FleetVersion) -> Result<(), StoreError> {
+    write_without_change(lines, version, true)
+}
+
+fn write_without_change(
+    lines: &mut Vec<u8>,
+    version: FleetVersion,
+    end: bool,
+) -> Result<(), StoreError> {
+    let version = version.to_string();
     push(
         lines,
         &ReplicationLine {
-            version: version.to_string(),
-            end: true,
-            before: None,
-            after: None,
+            version,
+            end,
+            ..ReplicationLine::default()
         },
     )
 }
@@ -130,17 +130,13 @@ fn push(lines: &mut Vec<u8>, line: &ReplicationLine<'_>) -> Result<(), StoreErro
     Ok(())
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "it is what errors are mapped by"
-)]
-fn unencodable(error: serde_json::Error) -> StoreError {
+fn unencodable(error: impl std::fmt::Display) -> StoreError {
     StoreError::Embedded(format!("a change cannot be encoded: {error}"))
 }
 
 fn replicated(
     document: &StoredDocument,
-    unpacker: &mut Unpacker,
+    unpacker: &mut Decompressor,
 ) -> Result<ReplicatedDocument<'static>, StoreError> {
     let origin = &document.origin;
     let object =
@@ -186,20 +182,14 @@ pub struct LineReader {
 impl LineReader {
     /// Reads one line.
     pub fn read(&mut self, line: &[u8]) -> Result<ReplicatedChange, InvalidLine> {
-        let ReplicationLine {
-            version,
-            end,
-            before,
-            after,
-        } = serde_json::from_slice(line)?;
-        let version = version.parse().map_err(invalid)?;
-        let mut packer = Packer::new();
-        let before = before
-            .map(|sent| self.document(&sent, &mut packer))
-            .transpose()?;
-        let after = after
-            .map(|sent| self.document(&sent, &mut packer))
-            .transpose()?;
+        let read: ReplicationLine<'_> = serde_json::from_slice(line)?;
+        let version = read.version.parse().map_err(invalid)?;
+        let mut packer = Compressor::new();
+        let mut document = |sent: Option<ReplicatedDocument<'_>>| {
+            sent.map(|sent| self.document(&sent, &mut packer))
+                .transpose()
+        };
+        let (before, after) = (document(read.before)?, document(read.after)?);
         let change = Change { before, after };
         let cluster = change
             .document()
@@ -208,14 +198,14 @@ impl LineReader {
             version,
             change: cluster.is_some().then_some(change),
             cluster,
-            is_last: end,
+            is_last: read.end,
         })
     }
 
     fn document(
         &mut self,
         sent: &ReplicatedDocument<'_>,
-        packer: &mut Packer,
+        packer: &mut Compressor,
     ) -> Result<Arc<StoredDocument>, InvalidLine> {
         let head: ObjectHead<'_> = serde_json::from_str(sent.object.get())?;
         let cluster: ClusterName = sent.cluster.parse().map_err(invalid)?;

@@ -15,14 +15,15 @@ use super::{Log, TooOld, log::SubscriberKind};
 
 /// A reader's position in a log. Dropping it ends the subscription.
 pub(super) struct LogSubscription {
-    log: Arc<Log>,
-    resources: Arc<BTreeSet<ResourceName>>,
+    pub(super) log: Arc<Log>,
+    /// The resources that it follows.
+    pub(super) resources: Arc<BTreeSet<ResourceName>>,
     newest: watch::Receiver<u64>,
     subscriber: u64,
     /// The copy of `read_to` that the log reads.
     position: Arc<AtomicU64>,
     /// Number of the last change that has been read.
-    read_to: u64,
+    pub(super) read_to: u64,
 }
 
 impl Drop for LogSubscription {
@@ -39,7 +40,7 @@ impl LogSubscription {
         after: Option<u64>,
         kind: SubscriberKind,
     ) -> Result<Self, TooOld> {
-        let newest = log.subscribe();
+        let newest = log.newest.subscribe();
         let resources = Arc::new(resources);
         let (subscriber, position) = log.follow(&resources, after, kind)?;
         let read_to = position.load(Ordering::Acquire);
@@ -51,20 +52,6 @@ impl LogSubscription {
             position,
             read_to,
         })
-    }
-
-    pub(super) fn log(&self) -> &Log {
-        &self.log
-    }
-
-    /// The resources that it follows.
-    pub(super) fn resources(&self) -> &BTreeSet<ResourceName> {
-        &self.resources
-    }
-
-    /// Number of the last change that has been read.
-    pub(super) fn read_to(&self) -> u64 {
-        self.read_to
     }
 
     /// The fleet version up to which everything has been read.

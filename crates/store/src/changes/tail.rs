@@ -9,13 +9,9 @@ use fleetdex_core::{
 };
 
 use super::{
-    Log, TooOld,
-    log::{NextForReplica, SubscriberKind},
-    replication,
-    subscription::LogSubscription,
-    watch::numbered,
+    Log, TooOld, log::SubscriberKind, replication, subscription::LogSubscription, watch::numbered,
 };
-use crate::{StoreError, packed::Unpacker};
+use crate::{StoreError, compressed::Decompressor};
 
 /// Changes to return at once: some hundred kilobytes of usual objects.
 const MAX_CHANGES: usize = 128;
@@ -46,27 +42,15 @@ impl Log {
         resource: &ResourceName,
         after: Option<u64>,
     ) -> Result<Tail, TooOld> {
-        Tail::new(Arc::clone(self), resource, after)
+        let (log, resources) = (Arc::clone(self), [resource.clone()].into());
+        Ok(Tail {
+            subscription: LogSubscription::new(log, resources, after, SubscriberKind::Replica)?,
+            resource: resource.clone(),
+        })
     }
 }
 
 impl Tail {
-    pub(super) fn new(
-        log: Arc<Log>,
-        resource: &ResourceName,
-        after: Option<u64>,
-    ) -> Result<Self, TooOld> {
-        Ok(Self {
-            subscription: LogSubscription::new(
-                log,
-                [resource.clone()].into(),
-                after,
-                SubscriberKind::Replica,
-            )?,
-            resource: resource.clone(),
-        })
-    }
-
     /// This replica's version up to which all changes have been returned.
     pub fn position(&self) -> FleetVersion {
         self.subscription.version()
@@ -76,19 +60,12 @@ impl Tail {
     pub fn available(&mut self) -> Result<ReplicationLines, StoreError> {
         let mut lines = Vec::new();
         self.subscription.mark_seen();
-        let mut position = self.subscription.read_to();
-        let NextForReplica {
-            batch,
-            last,
-            has_ended,
-        } = self
-            .subscription
-            .log()
-            .after_for_replica(position)
-            .map_err(|_| StoreError::Expired)?;
-        let is_last = has_ended && batch.is_none();
-        if let Some(batch) = batch {
-            let mut unpacker = Unpacker::new();
+        let mut position = self.subscription.read_to;
+        let next = self.subscription.log.after_for_replica(position);
+        let next = next.map_err(|_| StoreError::Expired)?;
+        let (is_last, last) = (next.has_ended && next.batch.is_none(), next.last);
+        if let Some(batch) = next.batch {
+            let mut unpacker = Decompressor::new();
             for (sequence, change) in numbered(&batch, position)
                 .take(MAX_CHANGES)
                 .take_while(|(sequence, _)| *sequence <= last)
@@ -98,7 +75,7 @@ impl Tail {
                     .document()
                     .is_some_and(|document| document.origin.resource == self.resource);
                 if is_of_resource && !batch.is_replicated {
-                    let version = self.subscription.log().sequence().version(sequence);
+                    let version = self.subscription.log.sequence().version(sequence);
                     replication::write_line(&mut lines, version, change, &mut unpacker)?;
                 }
             }
@@ -118,9 +95,9 @@ impl Tail {
     /// Waits for the next changes. Cancel safe.
     pub async fn next(&mut self) -> Result<ReplicationLines, StoreError> {
         loop {
-            let before = self.subscription.read_to();
+            let before = self.subscription.read_to;
             let lines = self.available()?;
-            if self.subscription.read_to() > before || lines.is_last {
+            if self.subscription.read_to > before || lines.is_last {
                 return Ok(lines);
             }
             self.subscription.changed().await;

@@ -56,7 +56,8 @@ struct ResourceFilter {
 impl Log {
     /// Follows the changes of a query's objects after `after`, the number of a page or an event.
     pub fn watch(self: &Arc<Self>, query: &Query, after: u64) -> Result<Watch, WatchError> {
-        Watch::new(Arc::clone(self), slice::from_ref(query), after)
+        let queries = slice::from_ref(query);
+        Watch::begin(Arc::clone(self), queries, after, self.bounds.results_lag)
     }
 
     /// Follows the changes of the objects of several queries, each of another resource, after the
@@ -68,7 +69,7 @@ impl Log {
         after: u64,
     ) -> Result<Watch, WatchError> {
         self.settle().await;
-        Watch::new(Arc::clone(self), queries, after)
+        Watch::begin(Arc::clone(self), queries, after, self.bounds.results_lag)
     }
 
     /// The same for a watch over several logs. It begins before what the list has shown of this
@@ -79,21 +80,12 @@ impl Log {
         after: u64,
     ) -> Result<Watch, WatchError> {
         self.settle().await;
-        Watch::behind(Arc::clone(self), queries, after)
+        Watch::begin(Arc::clone(self), queries, after, true)
     }
 }
 
 impl Watch {
-    fn new(log: Arc<Log>, queries: &[Query], after: u64) -> Result<Self, WatchError> {
-        let lags = log.results_lag();
-        Self::begin(log, queries, after, lags)
-    }
-
-    /// A watch that begins before what its client has seen.
-    fn behind(log: Arc<Log>, queries: &[Query], after: u64) -> Result<Self, WatchError> {
-        Self::begin(log, queries, after, true)
-    }
-
+    /// `is_behind`: whether it begins before what its client has seen.
     fn begin(
         log: Arc<Log>,
         queries: &[Query],
@@ -107,7 +99,7 @@ impl Watch {
         let resources = filters.keys().cloned().collect();
         let subscription =
             LogSubscription::new(log, resources, Some(after), SubscriberKind::Watch)?;
-        let recent = subscription.log().recent();
+        let recent = &subscription.log.recent;
         let hashes = |(resource, filter): (&ResourceName, &ResourceFilter)| {
             recent.term_hashes(resource, &filter.filter)
         };
@@ -131,14 +123,11 @@ impl Watch {
     /// with their numbers: a client that continues from one of them has been sent every object that
     /// had changed by then.
     fn collect_newest_states(&mut self) -> Result<(), OutOfFuel> {
-        let (batches, newest) = self
-            .subscription
-            .log()
-            .all_after(self.subscription.read_to());
+        let (batches, newest) = self.subscription.log.all_after(self.subscription.read_to);
         let mut objects: BTreeMap<(ClusterName, String), ObjectHistory> = BTreeMap::new();
         for (sequence, change) in batches
             .iter()
-            .flat_map(|batch| numbered(batch, self.subscription.read_to()))
+            .flat_map(|batch| numbered(batch, self.subscription.read_to))
         {
             let Some(document) = change
                 .document()
@@ -183,21 +172,19 @@ impl Watch {
         }
         start.sort_by_key(|(sequence, kind, _)| (*sequence, *kind != EventKind::Deleted));
         self.start = start.into();
-        self.start_end = newest.max(self.subscription.read_to());
+        self.start_end = newest.max(self.subscription.read_to);
         Ok(())
     }
 
     /// Number of the last change that has been read, selected or not. Another watch can continue
     /// from there.
     pub fn sequence(&self) -> u64 {
-        self.subscription.read_to()
+        self.subscription.read_to
     }
 
     /// The number up to which no change of this log is left to read.
     pub(super) fn reaches_to(&self) -> u64 {
-        self.subscription
-            .log()
-            .reaches_to(self.subscription.read_to())
+        self.subscription.log.reaches_to(self.subscription.read_to)
     }
 
     /// The fleet version up to which everything has been read.
@@ -208,7 +195,7 @@ impl Watch {
     /// Waits for the next events. Cancel safe.
     pub async fn next(&mut self) -> Result<Vec<Event>, StoreError> {
         loop {
-            let events = if self.subscription.read_to() < self.start_end {
+            let events = if self.subscription.read_to < self.start_end {
                 self.start_events()
             } else {
                 self.batch_events().await?
@@ -227,7 +214,7 @@ impl Watch {
                 break;
             };
             self.subscription.move_to(sequence);
-            let version = self.subscription.log().sequence().version(sequence);
+            let version = self.subscription.log.sequence().version(sequence);
             let object = EventObject::new(document, version);
             bytes += object.bytes();
             events.push(Event {
@@ -247,8 +234,8 @@ impl Watch {
         self.subscription.mark_seen();
         let batch = self
             .subscription
-            .log()
-            .all_changes_after(self.subscription.resources(), self.subscription.read_to())
+            .log
+            .all_changes_after(&self.subscription.resources, self.subscription.read_to)
             .map_err(|_| StoreError::Expired)?;
         let Some(batch) = batch else {
             self.subscription.changed().await;
@@ -278,11 +265,11 @@ impl Watch {
     /// The positions of the changes to read now, and the number up to which no others need to be
     /// read.
     fn next_positions(&self, batch: &Batch) -> (Vec<usize>, u64) {
-        let skipped = skipped(batch, self.subscription.read_to());
+        let skipped = skipped(batch, self.subscription.read_to);
         let found = self
             .subscription
-            .log()
-            .recent()
+            .log
+            .recent
             .positions(batch, &self.term_hashes);
         let mut positions: Vec<usize> = match found {
             Some(found) => found
@@ -324,12 +311,10 @@ impl Watch {
             (Some(old), None) => (EventKind::Deleted, old),
         };
         let sequence = batch.first + position as u64;
-        let log = self.subscription.log();
-        let object = log
-            .recent()
-            .object(sequence, kind == EventKind::Deleted, || {
-                EventObject::new(Arc::clone(document), log.sequence().version(sequence))
-            });
+        let log = &self.subscription.log;
+        let object = log.recent.object(sequence, kind == EventKind::Deleted, || {
+            EventObject::new(Arc::clone(document), log.sequence().version(sequence))
+        });
         Ok(Some(Event {
             sequence,
             kind,

@@ -9,7 +9,7 @@ use fleetdex_core::{
     },
 };
 
-use super::{cancellation::Cancellation, table::SelectedDocuments};
+use super::{cancellation::Cancellation, order::entries, table::SelectedDocuments};
 use crate::{
     StoreError,
     document::StoredDocument,
@@ -56,20 +56,11 @@ impl<'k> Counter<'k> {
         cancellation: &Cancellation,
     ) -> Result<Groups, StoreError> {
         for part in selected {
-            let is_in = |position: u32| {
-                part.positions
-                    .as_ref()
-                    .is_none_or(|positions| positions.contains(position))
-            };
-            let entries = part.chunks.iter().flat_map(|chunk| chunk.iter());
-            let documents: Vec<&StoredDocument> = entries
-                .filter(|entry| is_in(entry.position))
-                .map(|entry| &*entry.document)
-                .collect();
+            let selected = entries(&part.chunks, part.positions.as_ref());
+            let documents: Vec<&StoredDocument> = selected.map(|entry| &*entry.document).collect();
             for some in documents.chunks(AT_ONCE) {
                 cancellation.check()?;
-                self.add(some)
-                    .map_err(|error| StoreError::Invalid(error.to_string()))?;
+                self.add(some)?;
             }
         }
         Ok(self.tally.largest(top))

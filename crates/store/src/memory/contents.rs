@@ -12,12 +12,15 @@ use fleetdex_core::{model::Version, query::ResourceName};
 use hashbrown::HashTable;
 use tokio::time::Instant;
 
-use super::{order::Chunk, table::DocumentTable};
+use super::{
+    order::{Chunk, entries},
+    table::DocumentTable,
+};
 use crate::{
     bulk::Verdict,
     changes::Change,
+    compressed_document::CompressedDocument,
     document::{Origin, StoredDocument},
-    packed_document::PackedDocument,
 };
 
 /// How long a deletion is remembered, as the OpenSearch indices remember it (`index.gc_deletes`).
@@ -48,9 +51,9 @@ impl Contents {
     pub(super) fn index(
         &mut self,
         id: &str,
-        pack_document: PackedDocument,
+        compress_document: CompressedDocument,
     ) -> (Verdict, Option<Change>) {
-        let version = pack_document.content.version;
+        let version = compress_document.content.version;
         let found = self.find(id);
         let before = found.and_then(|address| self.at(address)).cloned();
         let newest = before
@@ -63,16 +66,18 @@ impl Contents {
         // A replay: no change, and usually nothing to do.
         let replayed = before
             .as_ref()
-            .filter(|before| before.equals(version, pack_document.content.fingerprint));
+            .filter(|before| before.equals(version, compress_document.content.fingerprint));
         let is_replay = replayed.is_some();
-        if replayed.is_some_and(|before| before.terms().eq(pack_document.content.terms.numbers())) {
+        if replayed
+            .is_some_and(|before| before.terms().eq(compress_document.content.terms.numbers()))
+        {
             return (Verdict::Indexed, None);
         }
         if let Some(address) = found {
             self.take(id, address);
         }
         self.tombstones.forget(id);
-        let after = self.put(id, pack_document);
+        let after = self.put(id, compress_document);
         (
             Verdict::Indexed,
             (!is_replay).then_some(Change { before, after }),
@@ -100,13 +105,8 @@ impl Contents {
         }
         let before = self.take(id, address);
         self.tombstones.put(id, version);
-        (
-            Verdict::Deleted,
-            Some(Change {
-                before,
-                after: None,
-            }),
-        )
+        let after = None;
+        (Verdict::Deleted, Some(Change { before, after }))
     }
 
     pub(super) fn tables(&self) -> impl Iterator<Item = &DocumentTable> {
@@ -134,12 +134,8 @@ impl Contents {
     /// name now.
     pub(super) fn changes_since(&self, before: Option<&Self>) -> Vec<Change> {
         let mut changes = Vec::new();
-        for entry in before
-            .map(Self::freeze)
-            .unwrap_or_default()
-            .iter()
-            .flat_map(|chunk| chunk.iter())
-        {
+        let chunks = before.map(Self::freeze).unwrap_or_default();
+        for entry in entries(&chunks, None) {
             if self.find(&entry.document.id()).is_none() {
                 changes.push(Change {
                     before: Some(Arc::clone(&entry.document)),
@@ -147,7 +143,7 @@ impl Contents {
                 });
             }
         }
-        for entry in self.freeze().iter().flat_map(|chunk| chunk.iter()) {
+        for entry in entries(&self.freeze(), None) {
             let id = entry.document.id();
             let old = before
                 .and_then(|before| before.at(before.find(&id)?))
@@ -177,8 +173,12 @@ impl Contents {
             .get(address.position)
     }
 
-    fn put(&mut self, id: &str, pack_document: PackedDocument) -> Option<Arc<StoredDocument>> {
-        let PackedDocument { origin, content } = pack_document;
+    fn put(
+        &mut self,
+        id: &str,
+        compress_document: CompressedDocument,
+    ) -> Option<Arc<StoredDocument>> {
+        let CompressedDocument { origin, content } = compress_document;
         let origin = self.shared(origin);
         let table = match self.by_resource.get(&origin.resource) {
             Some(table) => *table,

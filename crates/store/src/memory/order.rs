@@ -4,6 +4,7 @@
 use std::{cmp::Ordering, sync::Arc};
 
 use fleetdex_core::query::Sort;
+use roaring::RoaringBitmap;
 
 use crate::{document::StoredDocument, sort_position::SortPosition};
 
@@ -42,13 +43,7 @@ impl Order {
 
     pub(super) fn insert(&mut self, entry: Entry) {
         let sort_position = entry.document.sort_position();
-        let before = |other: &Entry| {
-            other
-                .document
-                .sort_position()
-                .compare(&sort_position, &self.standard)
-                == Ordering::Less
-        };
+        let before = |other: &Entry| self.is_before(other, &sort_position);
         let after_last = self
             .chunks
             .partition_point(|chunk| chunk.last().is_some_and(&before));
@@ -76,29 +71,26 @@ impl Order {
         }
     }
 
+    fn is_before(&self, entry: &Entry, position: &SortPosition<'_>) -> bool {
+        entry
+            .document
+            .sort_position()
+            .compare(position, &self.standard)
+            == Ordering::Less
+    }
+
     pub(super) fn remove(&mut self, document: &Arc<StoredDocument>) {
         let sort_position = document.sort_position();
-        let before = |other: &Entry| {
-            other
-                .document
-                .sort_position()
-                .compare(&sort_position, &self.standard)
-                == Ordering::Less
-        };
+        let before = |other: &Entry| self.is_before(other, &sort_position);
         let chunk = self
             .chunks
             .partition_point(|chunk| chunk.last().is_some_and(&before));
-        let Some(at) = self
-            .chunks
-            .get(chunk)
-            .map(|entries| entries.partition_point(&before))
-        else {
+        let Some(entries) = self.chunks.get(chunk) else {
             return;
         };
-        if self.chunks[chunk]
-            .get(at)
-            .is_none_or(|entry| !Arc::ptr_eq(&entry.document, document))
-        {
+        let at = entries.partition_point(&before);
+        let is_it = |entry: &Entry| Arc::ptr_eq(&entry.document, document);
+        if !entries.get(at).is_some_and(is_it) {
             return;
         }
         let entries = Arc::make_mut(&mut self.chunks[chunk]);
@@ -107,6 +99,22 @@ impl Order {
             self.chunks.remove(chunk);
         }
     }
+}
+
+/// The entries of chunks whose positions are among some; `None`: all.
+pub(super) fn entries<'c>(
+    chunks: &'c [Arc<Chunk>],
+    positions: Option<&'c RoaringBitmap>,
+) -> impl Iterator<Item = &'c Entry> {
+    let is_in = move |entry: &&Entry| positions.is_none_or(|some| some.contains(entry.position));
+    chunks.iter().flat_map(|chunk| chunk.iter()).filter(is_in)
+}
+
+pub(super) fn sort(chunk: &mut [Entry], sorts: &[Sort]) {
+    chunk.sort_by(|left, right| {
+        let other = right.document.sort_position();
+        left.document.sort_position().compare(&other, sorts)
+    });
 }
 
 /// Where the entries after a sort position begin, in chunks that are ordered by `sorts`.

@@ -96,7 +96,7 @@ impl RankedDocuments {
         };
         let order = (Reverse(score), Reverse(created));
         self.best.len() >= self.limit
-            && order > (Reverse(worst.score), Reverse(worst.document.created()))
+            && order > (Reverse(worst.score), Reverse(worst.document.created))
     }
 
     fn count(&mut self, table: &DocumentTable, found: &RoaringBitmap) {
@@ -145,7 +145,7 @@ impl RankedDocument {
     }
 
     fn created(&self) -> Reverse<Option<i64>> {
-        let created = self.document.created();
+        let created = self.document.created;
         Reverse((created > 0).then(|| i64::from(created) * 1_000))
     }
 
@@ -208,9 +208,7 @@ impl RunningQuery {
         mut each: impl FnMut(&DocumentTable, &TableSelection<'_>),
     ) -> Result<(), StoreError> {
         let filters = queries.iter().map(Filter::new);
-        let filters: Vec<Filter> = filters
-            .collect::<Result<_, QueryError>>()
-            .map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let filters = filters.collect::<Result<Vec<Filter>, QueryError>>()?;
         if filters.iter().any(Filter::needs_object) {
             return Err(StoreError::Invalid(
                 "a search over several resources selects by fields that every store indexes"

@@ -2,7 +2,7 @@
 //! takes long, and nothing is locked meanwhile but the document itself.
 
 use super::MemoryState;
-use crate::packed::{Packer, Unpacker};
+use crate::compressed::{Compressor, Decompressor};
 
 /// Documents to pack again for each that is written. Each dictionary follows after twice as many
 /// documents as the one before, so all documents are packed with the newest one long before the
@@ -11,7 +11,7 @@ const FOR_EACH_WRITE: usize = 4;
 
 impl MemoryState {
     /// Continues packing again, after this many writes.
-    pub(super) fn pack_again(&self, writes: usize, packer: &mut Packer) {
+    pub(super) fn pack_again(&self, writes: usize, packer: &mut Compressor) {
         let Some(mut repacking) = self.codec.take_repacking() else {
             return;
         };
@@ -23,7 +23,7 @@ impl MemoryState {
         if documents.is_empty() {
             return;
         }
-        let mut unpacker = Unpacker::new();
+        let mut unpacker = Decompressor::new();
         for document in documents {
             if let Err(error) = document.pack_again(&repacking.dictionary, packer, &mut unpacker) {
                 tracing::debug!(id = %document.id(), %error, "cannot pack a document again; it stays packed as it was");

@@ -14,10 +14,10 @@ use fleetdex_core::{
 
 use super::{contents::Contents, order::Chunk};
 use crate::{
-    Checkpoints, IndexRevision, VisibleResources,
+    Checkpoints, CompleteResources, IndexRevision,
     bulk::{Verdict, Write},
     changes::Change,
-    packed_document::PackedDocument,
+    compressed_document::CompressedDocument,
 };
 
 /// Whose documents a revision holds, and in what shape.
@@ -46,7 +46,7 @@ pub(super) struct RevisionChange {
 #[derive(Default)]
 pub(super) struct StoredRevisions {
     by_target: BTreeMap<IndexName, StoredRevision>,
-    checkpoints: BTreeMap<ClusterName, Checkpoints>,
+    pub(super) checkpoints: BTreeMap<ClusterName, Checkpoints>,
     /// How many have been created.
     created: u64,
 }
@@ -173,12 +173,12 @@ impl StoredRevisions {
     pub(super) fn activate(
         &mut self,
         revision: &IndexRevision,
-        visible: &VisibleResources,
+        visible: &CompleteResources,
     ) -> Option<RevisionChange> {
         self.get(revision)?;
         match visible {
-            VisibleResources::All => self.activate_all(revision),
-            VisibleResources::Only(resources) => self.activate_some(revision, resources),
+            CompleteResources::All => self.activate_all(revision),
+            CompleteResources::Only(resources) => self.activate_some(revision, resources),
         }
     }
 
@@ -243,7 +243,7 @@ impl StoredRevisions {
     pub(super) fn write(
         &mut self,
         write: &Write,
-        pack_document: Option<PackedDocument>,
+        compress_document: Option<CompressedDocument>,
     ) -> (Verdict, Option<Change>) {
         let Some(stored) = self.by_target.get_mut(&write.index) else {
             return (
@@ -251,8 +251,8 @@ impl StoredRevisions {
                 None,
             );
         };
-        match pack_document {
-            Some(pack_document) => stored.contents.index(&write.document.id, pack_document),
+        match compress_document {
+            Some(compress_document) => stored.contents.index(&write.document.id, compress_document),
             None => stored
                 .contents
                 .delete(&write.document.id, write.document.version),
@@ -262,17 +262,6 @@ impl StoredRevisions {
     /// Every document of a revision, frozen.
     pub(super) fn freeze(&self, revision: &IndexRevision) -> Option<Vec<Arc<Chunk>>> {
         Some(self.get(revision)?.contents.freeze())
-    }
-
-    pub(super) fn checkpoints(&self, cluster: &ClusterName) -> Option<Checkpoints> {
-        self.checkpoints.get(cluster).cloned()
-    }
-
-    pub(super) fn save_checkpoints(&mut self, checkpoints: &[Checkpoints]) {
-        for of_cluster in checkpoints {
-            self.checkpoints
-                .insert(of_cluster.cluster.clone(), of_cluster.clone());
-        }
     }
 
     pub(super) fn drop_revision(&mut self, revision: &IndexRevision) -> RevisionChange {

@@ -28,10 +28,10 @@ use super::{
     blocking,
     cancellation::Cancellation,
     table::SelectedDocuments,
-    view::{PlacedViewPage, SortPlace, View, ViewPage},
+    view::{SortPlace, View, ViewPage},
 };
 use crate::{
-    StoreError, document::StoredDocument, packed::Unpacker, query_filter::Filter,
+    StoreError, compressed::Decompressor, document::StoredDocument, query_filter::Filter,
     sort_position::SortPosition,
 };
 
@@ -123,7 +123,7 @@ impl RunningQuery {
     }
 
     fn freeze(&self, query: &Query) -> Result<Arc<View>, StoreError> {
-        let filter = Filter::new(query).map_err(|error| invalid(&error))?;
+        let filter = Filter::new(query)?;
         let (selected, sequence) = {
             let revisions = self.shared.read();
             (revisions.select(query, &filter), self.shared.log.newest())
@@ -141,7 +141,7 @@ impl RunningQuery {
         let view = self.freeze(query)?;
         let sequence = view.sequence;
         let ViewPage { documents, after } =
-            view.page(None, query.limit, &self.cancellation, |_| true)?;
+            view.page(None, query.limit, &self.cancellation, |_| true, |_| {})?;
         let remaining = after
             .as_ref()
             .map(|_| (view.count - documents.len()) as u64);
@@ -167,8 +167,8 @@ impl RunningQuery {
         by: &[GroupKey],
         top: usize,
     ) -> Result<Groups, StoreError> {
-        let filter = Filter::new(query).map_err(|error| invalid(&error))?;
-        let keys = resolve_group_keys(query, by).map_err(|error| invalid(&error))?;
+        let filter = Filter::new(query)?;
+        let keys = resolve_group_keys(query, by)?;
         let selected = self.shared.read().select(query, &filter);
         let selected = self.narrowed(selected, &filter)?;
         Counter::new(&keys).count(&selected, top, &self.cancellation)
@@ -180,11 +180,9 @@ impl RunningQuery {
     ) -> Result<BTreeSet<Relative>, StoreError> {
         let found = self.shared.read().relatives(query);
         if found.len() > MAX_OWNERS {
-            return Err(invalid(&QueryError::TooLarge {
-                what: "owners",
-                found: found.len(),
-                limit: MAX_OWNERS,
-            }));
+            let (what, found) = ("owners", found.len());
+            let limit = MAX_OWNERS;
+            return Err(QueryError::TooLarge { what, found, limit }.into());
         }
         Ok(found)
     }
@@ -205,14 +203,19 @@ impl RunningQuery {
             None | Some([]) => None,
             Some(values) => Some(SortPosition::from_cursor(values).ok_or(StoreError::Expired)?),
         };
-        let filter = Filter::new(query).map_err(|error| invalid(&error))?;
+        let filter = Filter::new(query)?;
         let is_first = from.is_none();
         let is_in = |document: &StoredDocument| is_first || selects(query, &filter, document);
-        let PlacedViewPage {
-            documents,
-            places,
-            more,
-        } = view.sorted_page(after.as_ref(), query.limit, &self.cancellation, is_in)?;
+        let mut places = Vec::new();
+        let place = |at: &SortPosition<'_>| places.push((at.order(&view.sorts), at.to_cursor()));
+        let page = view.page(
+            after.as_ref(),
+            query.limit,
+            &self.cancellation,
+            is_in,
+            place,
+        )?;
+        let (documents, more) = (page.documents, page.after.is_some());
         let left = from.map_or(Some(view.count as u64), |cursor| cursor.remaining);
         let remaining = left
             .map(|left| left.saturating_sub(documents.len() as u64))
@@ -239,11 +242,10 @@ impl RunningQuery {
         let after = SortPosition::from_cursor(&cursor.after).ok_or(StoreError::Expired)?;
         // A view was filtered for the first page. Whether its objects still match this query is not
         // for a cursor to say.
-        let filter = Filter::new(query).map_err(|error| invalid(&error))?;
+        let filter = Filter::new(query)?;
+        let is_in = |document: &StoredDocument| selects(query, &filter, document);
         let ViewPage { documents, after } =
-            view.page(Some(&after), query.limit, &self.cancellation, |document| {
-                selects(query, &filter, document)
-            })?;
+            view.page(Some(&after), query.limit, &self.cancellation, is_in, |_| {})?;
         let remaining = cursor
             .remaining
             .map(|left| left.saturating_sub(documents.len() as u64))
@@ -292,7 +294,7 @@ impl RunningQuery {
         documents: &[Arc<StoredDocument>],
         memory: &HeldMemory,
     ) -> Result<Vec<Hit>, StoreError> {
-        let mut unpacker = Unpacker::new();
+        let mut unpacker = Decompressor::new();
         let hit = |document: &Arc<StoredDocument>| {
             self.cancellation.check()?;
             let hit = document.hit(&mut unpacker)?;
@@ -307,10 +309,6 @@ fn too_many_queries() -> StoreError {
     StoreError::Crowded(
         "too many queries of the embedded store wait for a thread; try again later".to_owned(),
     )
-}
-
-fn invalid(error: &QueryError) -> StoreError {
-    StoreError::Invalid(error.to_string())
 }
 
 /// Whether a query selects a document; `filter` holds its conditions.

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use ahash::RandomState;
 use fleetdex_core::{
     model::{ClusterName, DEPENDS_ON, MAX_FIELD_VALUE_BYTES},
-    query::{Relation, RelativesQuery},
+    query::{Relation, RelativesQuery, Sort},
 };
 use hashbrown::HashTable;
 use roaring::RoaringBitmap;
 
 use super::{
     cancellation::Cancellation,
-    order::{Chunk, Entry, Order},
+    order::{Chunk, Entry, Order, entries, sort},
     table_selection::TableSelection,
 };
 use crate::{
     StoreError,
+    compressed::Decompressor,
     content::Content,
     document::{Origin, StoredDocument},
-    packed::Unpacker,
     postings::Postings,
-    query_filter::{Filter, FilterCondition, Test, compares, is_integer_above, is_integer_below},
+    query_filter::{Filter, FilterCondition, Test},
     terms::{OWNER, TermDictionary},
     text_index::TextIndex,
 };
@@ -38,7 +38,7 @@ pub(super) struct DocumentTable {
     names: HashTable<u32>,
     /// The names by position, for words.
     pub(super) names_text: TextIndex,
-    /// When each document was created, by position: [`StoredDocument::created`].
+    /// When each document was created, by position: `StoredDocument::created`.
     created: Vec<u32>,
     pub(super) postings: Postings,
     pub(super) vocabulary: Arc<TermDictionary>,
@@ -64,30 +64,25 @@ impl SelectedDocuments {
         if !filter.needs_object() {
             return Ok(self);
         }
-        let mut unpacker = Unpacker::new();
-        let entries = self.chunks.iter().flat_map(|chunk| chunk.iter());
-        let is_in = |entry: &&Entry| {
-            self.positions
-                .as_ref()
-                .is_none_or(|positions| positions.contains(entry.position))
-        };
+        let mut unpacker = Decompressor::new();
         let mut chunk = Chunk::new();
-        for entry in entries.filter(is_in) {
+        for entry in entries(&self.chunks, self.positions.as_ref()) {
             cancellation.check()?;
             if filter.matches_object(&entry.document, &mut unpacker) {
                 chunk.push(entry.clone());
             }
         }
+        Ok(Self::of(chunk))
+    }
+
+    fn of(chunk: Chunk) -> Self {
         let count = chunk.len();
-        Ok(Self {
-            chunks: if chunk.is_empty() {
-                Vec::new()
-            } else {
-                vec![Arc::new(chunk)]
-            },
+        let chunk = Some(chunk).filter(|chunk| !chunk.is_empty());
+        Self {
+            chunks: chunk.map(Arc::new).into_iter().collect(),
             positions: None,
             count,
-        })
+        }
     }
 }
 
@@ -149,7 +144,7 @@ impl DocumentTable {
             position,
             document: Arc::clone(&document),
         });
-        let (slot, created) = (position as usize, document.created());
+        let (slot, created) = (position as usize, document.created);
         if slot == self.documents.len() {
             self.documents.push(Some(document));
             self.created.push(created);
@@ -192,12 +187,12 @@ impl DocumentTable {
     /// The documents from a position on.
     pub(super) fn from(&self, position: u32) -> impl Iterator<Item = Entry> + '_ {
         let end = u32::try_from(self.documents.len()).unwrap_or(u32::MAX);
-        (position..end).filter_map(|position| {
-            Some(Entry {
-                position,
-                document: Arc::clone(self.get(position)?),
-            })
-        })
+        (position..end).filter_map(|position| self.entry(position))
+    }
+
+    fn entry(&self, position: u32) -> Option<Entry> {
+        let document = Arc::clone(self.get(position)?);
+        Some(Entry { position, document })
     }
 
     /// The documents of this cluster that a relatives query selects by name or owner.
@@ -251,7 +246,7 @@ impl DocumentTable {
     /// The documents that match a filter. `limit`: how many of them the first page shows.
     pub(super) fn select(&self, selection: &TableSelection<'_>, limit: usize) -> SelectedDocuments {
         let filter = selection.filter;
-        if filter.conditions().is_empty() && filter.words().is_empty() {
+        if filter.conditions.is_empty() && filter.words().is_empty() {
             return SelectedDocuments {
                 chunks: self.order.freeze(),
                 positions: None,
@@ -263,16 +258,7 @@ impl DocumentTable {
         // Few documents are sorted by themselves; of many, the first are soon found in the order of
         // all.
         if count.saturating_mul(count) <= self.len().saturating_mul(limit) / SORTING_COST {
-            let chunk = self.ordered(&found);
-            return SelectedDocuments {
-                chunks: if chunk.is_empty() {
-                    Vec::new()
-                } else {
-                    vec![Arc::new(chunk)]
-                },
-                positions: None,
-                count,
-            };
+            return SelectedDocuments::of(self.ordered(&found));
         }
         SelectedDocuments {
             chunks: self.order.freeze(),
@@ -282,19 +268,9 @@ impl DocumentTable {
     }
 
     fn ordered(&self, found: &RoaringBitmap) -> Chunk {
-        let entry = |position| {
-            Some(Entry {
-                position,
-                document: Arc::clone(self.get(position)?),
-            })
-        };
+        let entry = |position| self.entry(position);
         let mut chunk: Chunk = found.iter().filter_map(entry).collect();
-        let standard = fleetdex_core::query::Sort::standard();
-        chunk.sort_by(|left, right| {
-            left.document
-                .sort_position()
-                .compare(&right.document.sort_position(), &standard)
-        });
+        sort(&mut chunk, &Sort::standard());
         chunk
     }
 
@@ -303,7 +279,7 @@ impl DocumentTable {
         let mut found: Option<RoaringBitmap> = None;
         // Required conditions first: they leave less for the others.
         let (required, others): (Vec<&FilterCondition>, Vec<&FilterCondition>) = filter
-            .conditions()
+            .conditions
             .iter()
             .partition(|condition| !condition.negated);
         for condition in required {
@@ -324,29 +300,23 @@ impl DocumentTable {
     }
 
     fn with(&self, test: &Test) -> RoaringBitmap {
-        let with_value_that = |key: &str, holds: &dyn Fn(&str) -> bool| {
-            self.postings
-                .with_value_that(&self.vocabulary.read(), key, holds)
-        };
         match test {
             Test::Value { key, values } => self.postings.with_value(
                 &self.vocabulary.read(),
                 key,
                 values.iter().map(String::as_str),
             ),
-            Test::Key(key) => with_value_that(key, &|_| true),
             Test::NotEmpty(key) if key == "metadata.name" => self.used.clone(),
-            Test::NotEmpty(key) => with_value_that(key, &|value| !value.is_empty()),
-            Test::IntegerAbove(key, bound) => {
-                with_value_that(key, &|value| is_integer_above(value, *bound))
-            }
-            Test::IntegerBelow(key, bound) => {
-                with_value_that(key, &|value| is_integer_below(value, *bound))
+            Test::Key(key)
+            | Test::NotEmpty(key)
+            | Test::IntegerAbove(key, _)
+            | Test::IntegerBelow(key, _)
+            | Test::Compares(key, ..) => {
+                let accepts = |value: &str| test.accepts(value);
+                self.postings
+                    .with_value_that(&self.vocabulary.read(), key, accepts)
             }
             Test::Name(names) => names.iter().flat_map(|name| self.named(name)).collect(),
-            Test::Compares(key, comparison, bound) => {
-                with_value_that(key, &|value| compares(value, *comparison, *bound))
-            }
             Test::Created(since, before) => {
                 let is_in = |position: &u32| {
                     self.get(*position)

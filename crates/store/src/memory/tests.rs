@@ -2,7 +2,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use fleetdex_core::{
     model::{ClusterName, Gvk, Object, Projection, Projector, Resource},
-    query::{Cursor, ResourceName, Selectable},
+    query::{Cursor, Grant, Permitted, ResourceName, Selectable},
 };
 use futures::FutureExt as _;
 use serde_json::json;
@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    Checkpoint, CheckpointStore as _, Checkpoints, DocumentVersions as _, DocumentWriter as _,
-    Extent, IndexReader as _, IndexRevision, KindExtent, RevisionStore as _, StoredVersion,
-    VisibleResources,
+    Checkpoint, CheckpointStore as _, Checkpoints, CompleteResources, DocumentVersions as _,
+    DocumentWriter as _, Extent, IndexReader as _, IndexRevision, KindExtent, RevisionStore as _,
+    StoredVersion,
     bulk::{Verdict, Write},
 };
 
@@ -54,13 +54,66 @@ fn write(revision: &IndexRevision, number: usize, version: u64, app: Option<&str
     }
 }
 
+fn web(revision: &IndexRevision, number: usize, version: u64) -> Write {
+    write(revision, number, version, Some("web"))
+}
+
+fn web_pods(revision: &IndexRevision, numbers: std::ops::Range<usize>, version: u64) -> Vec<Write> {
+    numbers
+        .map(|number| web(revision, number, version))
+        .collect()
+}
+
+impl Memory {
+    async fn open_a(&self) -> IndexRevision {
+        self.open(&cluster("a"), Some("uid"), 0).await.unwrap()
+    }
+
+    async fn show_all(&self, revision: &IndexRevision) {
+        self.activate(revision, &CompleteResources::All)
+            .await
+            .unwrap();
+    }
+
+    async fn put(&self, writes: &[Write]) -> Vec<Verdict> {
+        self.write(writes).await.unwrap()
+    }
+
+    /// The cursor after the first page.
+    async fn cursor(&self, query: &Query) -> Cursor {
+        self.search(query, None).await.unwrap().next.unwrap()
+    }
+
+    async fn is_expired(&self, query: &Query, cursor: Option<&Cursor>) -> bool {
+        let page = self.search(query, cursor).await;
+        matches!(page, Err(StoreError::Expired))
+    }
+
+    /// The number of items of the page after a cursor.
+    async fn page_len(&self, query: &Query, cursor: &Cursor) -> usize {
+        self.search(query, Some(cursor)).await.unwrap().items.len()
+    }
+}
+
 async fn live(memory: &Memory, name: &str) -> IndexRevision {
     let revision = memory.open(&cluster(name), None, 0).await.unwrap();
-    memory
-        .activate(&revision, &VisibleResources::All)
-        .await
-        .unwrap();
+    memory.show_all(&revision).await;
     revision
+}
+
+async fn live_store() -> (Memory, IndexRevision) {
+    let memory = Memory::new();
+    let revision = live(&memory, "a").await;
+    (memory, revision)
+}
+
+/// A store of this many pods.
+async fn filled(pods: usize) -> Memory {
+    let memory = Memory::new();
+    let revision = memory.open_a().await;
+    memory.put(&web_pods(&revision, 0..pods, 1)).await;
+    memory.show_all(&revision).await;
+    memory
 }
 
 async fn count(memory: &Memory, labels: &str) -> usize {
@@ -75,11 +128,8 @@ async fn count(memory: &Memory, labels: &str) -> usize {
 async fn what_is_complete_of_a_first_revision_is_seen_before_the_rest_and_told_to_those_who_watch()
 {
     let memory = Memory::new();
-    let first = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
-    memory
-        .write(&[write(&first, 1, 5, Some("web"))])
-        .await
-        .unwrap();
+    let first = memory.open_a().await;
+    memory.put(&[web(&first, 1, 5)]).await;
     let (_, moment) = memory.list(&query(""), None).await.unwrap();
     let mut watch = memory.watch(&query(""), moment).unwrap();
     let (nodes, pods) = (
@@ -87,13 +137,10 @@ async fn what_is_complete_of_a_first_revision_is_seen_before_the_rest_and_told_t
         ResourceName::new("", "pods"),
     );
     memory
-        .activate(&first, &VisibleResources::Only([nodes.clone()].into()))
+        .activate(&first, &CompleteResources::Only([nodes.clone()].into()))
         .await
         .unwrap();
-    memory
-        .write(&[write(&first, 2, 6, Some("web"))])
-        .await
-        .unwrap();
+    memory.put(&[web(&first, 2, 6)]).await;
     assert_eq!(count(&memory, "").await, 0);
     let other = memory
         .shaped("other")
@@ -106,25 +153,19 @@ async fn what_is_complete_of_a_first_revision_is_seen_before_the_rest_and_told_t
     );
     memory.drop_revision(&other).await.unwrap();
     memory
-        .activate(&first, &VisibleResources::Only([pods.clone()].into()))
+        .activate(&first, &CompleteResources::Only([pods.clone()].into()))
         .await
         .unwrap();
     assert_eq!(count(&memory, "").await, 2);
-    memory
-        .write(&[write(&first, 3, 7, Some("web"))])
-        .await
-        .unwrap();
-    memory
-        .activate(&first, &VisibleResources::All)
-        .await
-        .unwrap();
+    memory.put(&[web(&first, 3, 7)]).await;
+    memory.show_all(&first).await;
     let mut kinds = Vec::new();
     while kinds.len() < 3 {
         kinds.extend(watch.next().await.unwrap().iter().map(|event| event.kind));
     }
     assert_eq!(kinds, [EventKind::Added; 3]);
     let (_, moment) = memory.list(&query(""), None).await.unwrap();
-    let again = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    let again = memory.open_a().await;
     assert_eq!(
         (
             again.live,
@@ -139,25 +180,16 @@ async fn what_is_complete_of_a_first_revision_is_seen_before_the_rest_and_told_t
 #[tokio::test]
 async fn a_revision_is_seen_when_it_is_live_and_takes_the_place_of_the_one_before() {
     let memory = Memory::new();
-    let first = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    let first = memory.open_a().await;
     assert_eq!(
         (first.number, first.live, first.replaces.is_some()),
         (1, false, false)
     );
-    memory
-        .write(&[
-            write(&first, 1, 5, Some("web")),
-            write(&first, 2, 6, Some("web")),
-        ])
-        .await
-        .unwrap();
+    memory.put(&[web(&first, 1, 5), web(&first, 2, 6)]).await;
     assert_eq!(count(&memory, "").await, 0, "it is not live yet");
-    memory
-        .activate(&first, &VisibleResources::All)
-        .await
-        .unwrap();
+    memory.show_all(&first).await;
     assert_eq!(count(&memory, "").await, 2);
-    let same = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    let same = memory.open_a().await;
     assert_eq!((&same.id, same.live), (&first.id, true));
     for (shape, uid) in [("other", "uid"), ("", "another cluster")] {
         let next = memory
@@ -176,27 +208,18 @@ async fn a_revision_is_seen_when_it_is_live_and_takes_the_place_of_the_one_befor
         .open(&cluster("a"), Some("uid"), first.number)
         .await
         .unwrap();
-    memory
-        .write(&[write(&next, 2, 7, Some("api"))])
-        .await
-        .unwrap();
+    memory.put(&[write(&next, 2, 7, Some("api"))]).await;
     assert_eq!(
         count(&memory, "").await,
         2,
         "the old one answers as long as the new one is filled"
     );
-    memory
-        .activate(&next, &VisibleResources::All)
-        .await
-        .unwrap();
+    memory.show_all(&next).await;
     assert_eq!(
         (count(&memory, "").await, count(&memory, "app=api").await),
         (1, 1)
     );
-    let verdicts = memory
-        .write(&[write(&first, 3, 8, Some("web"))])
-        .await
-        .unwrap();
+    let verdicts = memory.put(&[web(&first, 3, 8)]).await;
     assert_eq!(verdicts[0].label(), "index_missing");
     let lost = memory
         .lost(&[first, IndexRevision { live: true, ..next }])
@@ -207,88 +230,62 @@ async fn a_revision_is_seen_when_it_is_live_and_takes_the_place_of_the_one_befor
 
 #[tokio::test]
 async fn what_was_deleted_does_not_come_back_by_an_older_write() {
-    let memory = Memory::new();
-    let revision = live(&memory, "a").await;
-    let labels = async |write| memory.write(&[write]).await.unwrap()[0].label();
-    assert_eq!(labels(write(&revision, 1, 5, Some("web"))).await, "indexed");
+    let (memory, revision) = live_store().await;
+    let labels = async |write| memory.put(&[write]).await[0].label();
+    assert_eq!(labels(web(&revision, 1, 5)).await, "indexed");
     assert_eq!(labels(write(&revision, 1, 4, None)).await, "superseded");
     assert_eq!(labels(write(&revision, 1, 7, None)).await, "deleted");
-    assert_eq!(
-        labels(write(&revision, 1, 6, Some("web"))).await,
-        "superseded"
-    );
+    assert_eq!(labels(web(&revision, 1, 6)).await, "superseded");
     assert_eq!(labels(write(&revision, 1, 6, None)).await, "superseded");
     assert_eq!(labels(write(&revision, 1, 7, None)).await, "absent");
-    assert_eq!(labels(write(&revision, 1, 7, Some("web"))).await, "indexed");
+    assert_eq!(labels(web(&revision, 1, 7)).await, "indexed");
     assert_eq!(labels(write(&revision, 2, 9, None)).await, "absent");
-    assert_eq!(
-        labels(write(&revision, 2, 8, Some("web"))).await,
-        "superseded"
-    );
+    assert_eq!(labels(web(&revision, 2, 8)).await, "superseded");
 }
 
 #[tokio::test(start_paused = true)]
 async fn deletions_are_remembered_for_a_while() {
-    let memory = Memory::new();
-    let revision = live(&memory, "a").await;
-    memory.write(&[write(&revision, 1, 7, None)]).await.unwrap();
+    let (memory, revision) = live_store().await;
+    memory.put(&[write(&revision, 1, 7, None)]).await;
     tokio::time::advance(Duration::from_mins(15)).await;
     assert_eq!(
-        memory
-            .write(&[write(&revision, 1, 6, Some("web"))])
-            .await
-            .unwrap()[0],
+        memory.put(&[web(&revision, 1, 6)]).await[0],
         Verdict::Indexed
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_view_ends_when_nobody_asks_for_it_any_more() {
-    let memory = Memory::new();
-    let revision = live(&memory, "a").await;
-    let writes: Vec<Write> = (0..5)
-        .map(|number| write(&revision, number, 5, Some("web")))
-        .collect();
-    memory.write(&writes).await.unwrap();
+    let (memory, revision) = live_store().await;
+    memory.put(&web_pods(&revision, 0..5, 5)).await;
     let first = memory.search(&query(""), None).await.unwrap();
     let cursor = first.next.unwrap();
     assert_eq!(first.remaining, Some(3));
     for _ in 0..3 {
         tokio::time::advance(Duration::from_mins(4)).await;
         assert_eq!(
-            memory
-                .search(&query(""), Some(&cursor))
-                .await
-                .unwrap()
-                .items
-                .len(),
+            memory.page_len(&query(""), &cursor).await,
             2,
             "each page is time won"
         );
     }
     tokio::time::advance(Duration::from_mins(5)).await;
-    assert!(matches!(
-        memory.search(&query(""), Some(&cursor)).await,
-        Err(StoreError::Expired)
-    ));
+    assert!(memory.is_expired(&query(""), Some(&cursor)).await);
     let of_another_process = Cursor {
         snapshot: format!("{:032x}", 7),
         ..cursor
     };
-    assert!(matches!(
-        memory.search(&query(""), Some(&of_another_process)).await,
-        Err(StoreError::Expired)
-    ));
+    assert!(
+        memory
+            .is_expired(&query(""), Some(&of_another_process))
+            .await
+    );
 }
 
 #[tokio::test]
 async fn a_kind_with_many_objects_gets_a_dictionary_and_they_read_as_before() {
-    let memory = Memory::new();
-    let revision = live(&memory, "a").await;
-    let writes: Vec<Write> = (0..1_500)
-        .map(|number| write(&revision, number, 5, Some("web")))
-        .collect();
-    memory.write(&writes).await.unwrap();
+    let (memory, revision) = live_store().await;
+    memory.put(&web_pods(&revision, 0..1_500, 5)).await;
     let everything = Query {
         limit: 2_000,
         ..query("")
@@ -310,7 +307,7 @@ async fn a_kind_with_many_objects_gets_a_dictionary_and_they_read_as_before() {
         .dictionary(&ResourceName::new("", "pods"))
         .unwrap();
     for entry in chunks.iter().flat_map(|chunk| chunk.iter()) {
-        let packed = entry.document.packed();
+        let packed = entry.document.packed.lock();
         assert!(
             packed.is_packed_with(&dictionary),
             "{} is not packed again",
@@ -327,17 +324,10 @@ async fn a_kind_with_many_objects_gets_a_dictionary_and_they_read_as_before() {
 
 #[tokio::test(start_paused = true)]
 async fn the_log_knows_the_labels_of_what_is_gone_when_others_are_in_use() {
-    let memory = Memory::new();
-    let revision = live(&memory, "a").await;
-    memory
-        .write(&[write(&revision, 1, 5, Some("web"))])
-        .await
-        .unwrap();
-    memory.write(&[write(&revision, 1, 6, None)]).await.unwrap();
-    memory
-        .write(&[write(&revision, 2, 7, Some("api"))])
-        .await
-        .unwrap();
+    let (memory, revision) = live_store().await;
+    memory.put(&[web(&revision, 1, 5)]).await;
+    memory.put(&[write(&revision, 1, 6, None)]).await;
+    memory.put(&[write(&revision, 2, 7, Some("api"))]).await;
     let kinds = async |labels: &str| {
         let mut watch = memory.watch(&query(labels), 1).unwrap();
         let mut kinds: Vec<EventKind> = Vec::new();
@@ -359,8 +349,7 @@ async fn the_log_knows_the_labels_of_what_is_gone_when_others_are_in_use() {
 
 #[tokio::test]
 async fn watches_find_what_concerns_them_by_whatever_they_ask_for_and_share_it() {
-    let memory = Memory::new();
-    let revision = live(&memory, "a").await;
+    let (memory, revision) = live_store().await;
     let begin = memory.sequence().newest();
     let app = |number: usize| {
         Some(if number.is_multiple_of(3) {
@@ -372,19 +361,16 @@ async fn watches_find_what_concerns_them_by_whatever_they_ask_for_and_share_it()
     let writes: Vec<Write> = (0..60)
         .map(|number| write(&revision, number, 5, app(number)))
         .collect();
-    memory.write(&writes).await.unwrap();
+    memory.put(&writes).await;
     memory
-        .write(&[
+        .put(&[
             write(&revision, 3, 6, Some("api")),
             write(&revision, 4, 6, None),
         ])
-        .await
-        .unwrap();
-    let names = |names: &[&str]| {
-        names
-            .iter()
-            .map(|name| (*name).to_owned())
-            .collect::<Vec<_>>()
+        .await;
+    let named = |names: &[&str], labels: &str| Query {
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        ..query(labels)
     };
     let cancellation = [
         (query("app=web"), 20 + 1),
@@ -392,20 +378,8 @@ async fn watches_find_what_concerns_them_by_whatever_they_ask_for_and_share_it()
         (query("app notin (web,x)"), 40 + 2),
         (query("app,app!=api"), 20 + 1),
         (query("app=web,app=api"), 0),
-        (
-            Query {
-                names: names(&["pod-0003", "pod-0005", "pod-0099"]),
-                ..query("")
-            },
-            2 + 1,
-        ),
-        (
-            Query {
-                names: names(&["pod-0004"]),
-                ..query("app=api")
-            },
-            1 + 1,
-        ),
+        (named(&["pod-0003", "pod-0005", "pod-0099"], ""), 2 + 1),
+        (named(&["pod-0004"], "app=api"), 1 + 1),
         (
             Query {
                 namespaces: vec!["db".parse().unwrap()],
@@ -460,15 +434,12 @@ async fn clusters_that_come_and_go_are_events_like_any_others() {
     let mut watch = memory.watch(&query("app=web"), 1).unwrap();
     let revision = memory.open(&cluster("a"), None, 0).await.unwrap();
     let writes = [
-        write(&revision, 1, 5, Some("web")),
+        web(&revision, 1, 5),
         write(&revision, 2, 5, Some("api")),
-        write(&revision, 3, 5, Some("web")),
+        web(&revision, 3, 5),
     ];
-    memory.write(&writes).await.unwrap();
-    memory
-        .activate(&revision, &VisibleResources::All)
-        .await
-        .unwrap();
+    memory.put(&writes).await;
+    memory.show_all(&revision).await;
     let next_events = async |watch: &mut Watch| {
         let events = watch.next().await.unwrap();
         events
@@ -485,20 +456,12 @@ async fn clusters_that_come_and_go_are_events_like_any_others() {
     };
     assert_eq!(next_events(&mut watch).await, ["2 Added a", "4 Added a"]);
     memory
-        .write(&[
-            write(&revision, 1, 6, Some("api")),
-            write(&revision, 2, 6, Some("web")),
-        ])
-        .await
-        .unwrap();
+        .put(&[write(&revision, 1, 6, Some("api")), web(&revision, 2, 6)])
+        .await;
     assert_eq!(next_events(&mut watch).await, ["5 Deleted a", "6 Added a"]);
     memory
-        .write(&[
-            write(&revision, 2, 6, Some("web")),
-            write(&revision, 3, 6, Some("web")),
-        ])
-        .await
-        .unwrap();
+        .put(&[web(&revision, 2, 6), web(&revision, 3, 6)])
+        .await;
     assert_eq!(
         next_events(&mut watch).await,
         ["7 Modified a"],
@@ -526,14 +489,10 @@ async fn clusters_that_come_and_go_are_events_like_any_others() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_falls_behind_the_log_has_to_list_again() {
-    let memory = Memory::new();
-    let revision = live(&memory, "a").await;
+    let (memory, revision) = live_store().await;
     let mut watch = memory.watch(&query(""), 1).unwrap();
     for round in 0..340 {
-        let writes: Vec<Write> = (0..200)
-            .map(|number| write(&revision, number, 5 + round, Some("web")))
-            .collect();
-        memory.write(&writes).await.unwrap();
+        memory.put(&web_pods(&revision, 0..200, 5 + round)).await;
     }
     assert!(matches!(watch.next().await, Err(StoreError::Expired)));
     let (_, now) = memory.list(&query(""), None).await.unwrap();
@@ -542,12 +501,8 @@ async fn a_watch_that_falls_behind_the_log_has_to_list_again() {
 
 #[tokio::test]
 async fn extents_and_checkpoints_are_as_they_were_written() {
-    let memory = Memory::new();
-    let revision = live(&memory, "a").await;
-    memory
-        .write(&[write(&revision, 1, 5, Some("web"))])
-        .await
-        .unwrap();
+    let (memory, revision) = live_store().await;
+    memory.put(&[web(&revision, 1, 5)]).await;
     let visit = async |extent: Extent| {
         let mut visited = Vec::new();
         let mut note =
@@ -610,25 +565,19 @@ async fn every_page_holds_only_what_the_question_may_show() {
     let memory = Memory::new();
     for (name, first) in [("a", 0), ("b", 10)] {
         let revision = memory.open(&cluster(name), Some("uid"), 0).await.unwrap();
-        let writes: Vec<Write> = (first..first + 6)
-            .map(|number| write(&revision, number, 1, Some("web")))
-            .collect();
-        memory.write(&writes).await.unwrap();
-        memory
-            .activate(&revision, &VisibleResources::All)
-            .await
-            .unwrap();
+        memory.put(&web_pods(&revision, first..first + 6, 1)).await;
+        memory.show_all(&revision).await;
     }
     let only = |clusters: Option<&str>, namespaces: Option<&str>| {
-        let grant = fleetdex_core::query::Grant {
+        let grant = Grant {
             clusters: clusters.map(|name| vec![cluster(name)]),
             namespaces: namespaces.map(|name| vec![name.parse().unwrap()]),
         };
-        fleetdex_core::query::Permitted::Only(vec![grant])
+        Permitted::Only(vec![grant])
     };
     let others = [
         Query {
-            permitted: fleetdex_core::query::Permitted::Only(Vec::new()),
+            permitted: Permitted::Only(Vec::new()),
             ..query("")
         },
         Query {
@@ -659,7 +608,7 @@ async fn every_page_holds_only_what_the_question_may_show() {
         permitted: only(Some("b"), None),
         ..query("")
     };
-    let mut from = Some(memory.search(&query(""), None).await.unwrap().next.unwrap());
+    let mut from = Some(memory.cursor(&query("")).await);
     while let Some(cursor) = from.take() {
         let page = memory.search(&narrowed, Some(&cursor)).await.unwrap();
         of_b.extend(page.items.iter().map(|hit| hit.cluster.to_string()));
@@ -670,31 +619,10 @@ async fn every_page_holds_only_what_the_question_may_show() {
 
 #[tokio::test]
 async fn the_names_of_views_cannot_be_guessed() {
-    let memory = Memory::new();
-    let revision = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
-    memory
-        .write(
-            &(0..5)
-                .map(|number| write(&revision, number, 1, Some("web")))
-                .collect::<Vec<_>>(),
-        )
-        .await
-        .unwrap();
-    memory
-        .activate(&revision, &VisibleResources::All)
-        .await
-        .unwrap();
+    let memory = filled(5).await;
     let mut names = Vec::new();
     for _ in 0..4 {
-        names.push(
-            memory
-                .search(&query(""), None)
-                .await
-                .unwrap()
-                .next
-                .unwrap()
-                .snapshot,
-        );
+        names.push(memory.cursor(&query("")).await.snapshot);
     }
     let numbers: Vec<u128> = names
         .iter()
@@ -709,65 +637,29 @@ async fn the_names_of_views_cannot_be_guessed() {
     );
 }
 
-/// A store of six pods.
-async fn filled() -> Memory {
-    let memory = Memory::new();
-    let revision = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
-    memory
-        .write(
-            &(0..6)
-                .map(|number| write(&revision, number, 1, Some("web")))
-                .collect::<Vec<_>>(),
-        )
-        .await
-        .unwrap();
-    memory
-        .activate(&revision, &VisibleResources::All)
-        .await
-        .unwrap();
-    memory
-}
-
 fn of_user(name: &str) -> Query {
     Query {
-        requester: fleetdex_core::query::Requester::User(name.into()),
+        requester: Requester::User(name.into()),
         ..query("")
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn lists_of_one_user_end_no_list_of_another() {
-    let memory = filled().await;
-    let alices = memory
-        .search(&of_user("alice"), None)
-        .await
-        .unwrap()
-        .next
-        .unwrap();
+    let memory = filled(6).await;
+    let alices = memory.cursor(&of_user("alice")).await;
     let mut first = None;
     for _ in 0..1_030 {
         tokio::time::advance(Duration::from_millis(1)).await;
-        let next = memory
-            .search(&of_user("mallory"), None)
-            .await
-            .unwrap()
-            .next
-            .unwrap();
+        let next = memory.cursor(&of_user("mallory")).await;
         first.get_or_insert(next);
     }
-    assert_eq!(
-        memory
-            .search(&of_user("alice"), Some(&alices))
-            .await
-            .unwrap()
-            .items
-            .len(),
-        2
-    );
-    assert!(matches!(
-        memory.search(&of_user("mallory"), first.as_ref()).await,
-        Err(StoreError::Superseded)
-    ));
+    assert_eq!(memory.page_len(&of_user("alice"), &alices).await, 2);
+    let error = memory
+        .search(&of_user("mallory"), first.as_ref())
+        .await
+        .unwrap_err();
+    assert!(matches!(error, StoreError::Superseded));
     assert_eq!(memory.shared.views.len(), 65);
     for user in 0..30 {
         let lists = (0..70).map(|_| of_user(&user.to_string()));
@@ -782,36 +674,18 @@ async fn lists_of_one_user_end_no_list_of_another() {
         }
     }
     assert!(memory.shared.views.len() <= 1_024);
-    assert_eq!(
-        memory
-            .search(&of_user("alice"), Some(&alices))
-            .await
-            .unwrap()
-            .items
-            .len(),
-        2
-    );
+    assert_eq!(memory.page_len(&of_user("alice"), &alices).await, 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_being_read_ends_for_no_other_and_one_that_is_released_is_gone() {
-    let memory = filled().await;
-    let pinned = memory
-        .search(&of_user("alice"), None)
-        .await
-        .unwrap()
-        .next
-        .unwrap();
+    let memory = filled(6).await;
+    let pinned = memory.cursor(&of_user("alice")).await;
     memory.pin(&pinned);
     let mut last = pinned.clone();
     for _ in 0..100 {
         tokio::time::advance(Duration::from_millis(1)).await;
-        last = memory
-            .search(&of_user("alice"), None)
-            .await
-            .unwrap()
-            .next
-            .unwrap();
+        last = memory.cursor(&of_user("alice")).await;
     }
     assert!(
         memory
@@ -820,10 +694,7 @@ async fn a_list_that_is_being_read_ends_for_no_other_and_one_that_is_released_is
             .is_ok()
     );
     memory.release(&last);
-    assert!(matches!(
-        memory.search(&of_user("alice"), Some(&last)).await,
-        Err(StoreError::Expired)
-    ));
+    assert!(memory.is_expired(&of_user("alice"), Some(&last)).await);
 }
 
 #[tokio::test]
@@ -859,7 +730,7 @@ async fn a_question_that_is_withdrawn_leaves_its_thread_to_others() {
 
 #[tokio::test]
 async fn one_user_has_half_of_the_threads_and_others_are_answered() {
-    let memory = filled().await;
+    let memory = filled(6).await;
     let (begun, mut has_begun) = tokio::sync::mpsc::unbounded_channel();
     let release = CancellationToken::new();
     let noisy: Vec<_> = (0..600)
@@ -892,10 +763,7 @@ async fn one_user_has_half_of_the_threads_and_others_are_answered() {
     );
     let revision = live(&memory, "b").await;
     assert_eq!(
-        memory
-            .write(&[write(&revision, 1, 5, Some("web"))])
-            .await
-            .unwrap(),
+        memory.put(&[web(&revision, 1, 5)]).await,
         [Verdict::Indexed]
     );
     assert!(
@@ -910,7 +778,7 @@ async fn one_user_has_half_of_the_threads_and_others_are_answered() {
 
 #[tokio::test]
 async fn a_view_whose_answer_is_not_taken_is_closed() {
-    let memory = filled().await;
+    let memory = filled(6).await;
     let read = memory.clone();
     let (send, opened) = std::sync::mpsc::channel();
     let (go_on, waits) = std::sync::mpsc::channel::<()>();

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     cancellation::Cancellation,
-    order::{Chunk, Entry, seek},
+    order::{Chunk, Entry, entries, seek, sort},
     table::SelectedDocuments,
 };
 use crate::{
@@ -25,7 +25,7 @@ const AT_ONCE: usize = 4_096;
 /// Sorted documents, frozen at one point.
 pub(super) struct View {
     parts: Vec<ClusterPart>,
-    sorts: Vec<Sort>,
+    pub(super) sorts: Vec<Sort>,
     /// How many documents there are in all.
     pub(super) count: usize,
     /// Number of the last change that it shows.
@@ -50,14 +50,6 @@ pub(super) struct ViewPage {
 
 /// Where a document is in the order: its order keys, and the cursor after it.
 pub(super) type SortPlace = (Vec<Option<OrderKey>>, Vec<Value>);
-
-/// A page with sort positions.
-pub(super) struct PlacedViewPage {
-    pub(super) documents: Vec<Arc<StoredDocument>>,
-    pub(super) places: Vec<SortPlace>,
-    /// Whether there are more.
-    pub(super) more: bool,
-}
 
 impl View {
     pub(super) fn new(
@@ -98,38 +90,9 @@ impl View {
         self.parts.iter().map(ClusterPart::own_bytes).sum()
     }
 
-    /// The same as [`View::page`], with the sort positions.
-    pub(super) fn sorted_page(
-        &self,
-        after: Option<&SortPosition<'_>>,
-        limit: usize,
-        cancellation: &Cancellation,
-        is_in: impl FnMut(&StoredDocument) -> bool,
-    ) -> Result<PlacedViewPage, StoreError> {
-        let mut places = Vec::new();
-        let page = self.read(after, limit, cancellation, is_in, |position| {
-            places.push((position.order(&self.sorts), position.to_cursor()));
-        })?;
-        Ok(PlacedViewPage {
-            documents: page.documents,
-            places,
-            more: page.after.is_some(),
-        })
-    }
-
     /// The next documents after a sort position that are still selected, `limit` at most, and no
-    /// more than [`PAGE_BYTES`] unless it is a single one.
+    /// more than [`PAGE_BYTES`] unless it is a single one. `visit` gets their sort positions.
     pub(super) fn page(
-        &self,
-        after: Option<&SortPosition<'_>>,
-        limit: usize,
-        cancellation: &Cancellation,
-        is_in: impl FnMut(&StoredDocument) -> bool,
-    ) -> Result<ViewPage, StoreError> {
-        self.read(after, limit, cancellation, is_in, |_| {})
-    }
-
-    fn read(
         &self,
         after: Option<&SortPosition<'_>>,
         limit: usize,
@@ -189,32 +152,12 @@ impl ClusterPart {
     /// The same in another order.
     fn sorted(self, sorts: &[Sort], cancellation: &Cancellation) -> Result<Self, StoreError> {
         cancellation.check()?;
-        let is_in = |entry: &&Entry| {
-            self.positions
-                .as_ref()
-                .is_none_or(|positions| positions.contains(entry.position))
-        };
-        let mut chunk: Chunk = self
-            .chunks
-            .iter()
-            .flat_map(|chunk| chunk.iter())
-            .filter(is_in)
-            .cloned()
-            .collect();
-        if sorts
-            .iter()
-            .all(|sort| !matches!(sort.key, SortKey::Field(..)))
-        {
-            chunk.sort_by(|left, right| {
-                left.document
-                    .sort_position()
-                    .compare(&right.document.sort_position(), sorts)
-            });
-            return Ok(Self {
-                chunks: vec![Arc::new(chunk)],
-                positions: None,
-                texts: Vec::new(),
-            });
+        let selected = entries(&self.chunks, self.positions.as_ref());
+        let mut chunk: Chunk = selected.cloned().collect();
+        let is_field = |sort: &Sort| matches!(sort.key, SortKey::Field(..));
+        if !sorts.iter().any(is_field) {
+            sort(&mut chunk, sorts);
+            return Ok(Self::of(chunk, Vec::new()));
         }
         let mut with_texts: Vec<(Entry, SortTexts)> = Vec::with_capacity(chunk.len());
         for some in chunk.chunks(AT_ONCE) {
@@ -234,12 +177,16 @@ impl ClusterPart {
         with_texts.sort_by(|left, right| {
             position_of(&left.0, &left.1).compare(&position_of(&right.0, &right.1), sorts)
         });
-        let (chunk, texts): (Chunk, Vec<SortTexts>) = with_texts.into_iter().unzip();
-        Ok(Self {
+        let (chunk, texts) = with_texts.into_iter().unzip();
+        Ok(Self::of(chunk, texts))
+    }
+
+    fn of(chunk: Chunk, texts: Vec<SortTexts>) -> Self {
+        Self {
             chunks: vec![Arc::new(chunk)],
             positions: None,
             texts,
-        })
+        }
     }
 
     /// Bytes that are there only for this view.

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use fleetdex_core::query::{Cursor, Requester};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::view::View;
@@ -55,10 +55,6 @@ impl Views {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, OpenViews> {
-        self.open.lock()
-    }
-
     /// Keeps a view open for a user; returns the name for cursors.
     pub(super) fn keep(
         &self,
@@ -66,7 +62,7 @@ impl Views {
         requester: &Requester,
     ) -> Result<String, StoreError> {
         let id: Arc<str> = format!("{:032x}", rand::random::<u128>()).into();
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         self.expire(&mut open);
         if let Requester::User(user) = requester {
             let cost = cost_of(&view);
@@ -76,21 +72,19 @@ impl Views {
                 open.views.remove(&ended);
             }
         }
-        let retired = open.retired;
-        open.views.insert(
-            Arc::clone(&id),
-            RetainedView {
-                view,
-                used: Instant::now(),
-                retired,
-            },
-        );
+        let (used, retired) = (Instant::now(), open.retired);
+        let retained = RetainedView {
+            view,
+            used,
+            retired,
+        };
+        open.views.insert(Arc::clone(&id), retained);
         Ok(id.to_string())
     }
 
     /// The view of a cursor, if it is still open.
     pub(super) fn find(&self, cursor: &Cursor) -> Result<Arc<View>, StoreError> {
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         self.expire(&mut open);
         let name = cursor.snapshot.as_str();
         let gone = || {
@@ -113,13 +107,13 @@ impl Views {
 
     /// Closes a view.
     pub(super) fn close(&self, name: &str) {
-        self.lock().views.remove(name);
+        self.open.lock().views.remove(name);
         self.quota.closed(name);
     }
 
     /// Records that this many bytes of documents are retained by views alone from now on.
     pub(super) fn retire(&self, bytes: usize) {
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         open.retired += bytes as u64;
         if !open.views.is_empty() {
             self.expire(&mut open);
@@ -141,16 +135,12 @@ impl Views {
     /// How many views are open.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.lock().views.len()
+        self.open.lock().views.len()
     }
 }
 
 fn too_many_views(full: QuotaExceeded) -> StoreError {
-    let ViewLimits {
-        per_user,
-        all_users,
-        ..
-    } = VIEW_LIMITS;
+    let (per_user, all_users) = (VIEW_LIMITS.per_user, VIEW_LIMITS.all_users);
     StoreError::Crowded(match full {
         QuotaExceeded::User => {
             format!(

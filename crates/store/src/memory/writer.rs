@@ -11,17 +11,18 @@ use parking_lot::RwLockWriteGuard;
 
 use super::{
     Memory, MemoryState, blocking,
-    revisions::{RevisionIdentity, StoredRevisions},
+    order::{Chunk, entries},
+    revisions::{RevisionChange, RevisionIdentity, StoredRevisions},
 };
 use crate::{
-    ChangeLogWriter, CheckpointStore, Checkpoints, DocumentVersions, DocumentWriter, Extent,
-    IndexRevision, IndexSharing, IndexWriter, MadeBy, RevisionStore, StoreError, StoredVersion,
-    VisibleResources, Visit,
+    ChangeLogWriter, CheckpointStore, Checkpoints, CompleteResources, DocumentVersions,
+    DocumentWriter, Extent, IndexRevision, IndexSharing, IndexWriter, MadeBy, RevisionStore,
+    StoreError, StoredVersion, Visit,
     bulk::{Verdict, Write},
     changes::Change,
+    compressed::Compressor,
+    compressed_document::{CompressedDocument, PackError, compress_document},
     document::StoredDocument,
-    packed::Packer,
-    packed_document::{PackError, PackedDocument, pack_document},
     terms::REJECTED,
 };
 
@@ -46,22 +47,11 @@ impl RevisionStore for Memory {
     async fn activate(
         &self,
         revision: &IndexRevision,
-        visible: &VisibleResources,
+        visible: &CompleteResources,
     ) -> Result<(), StoreError> {
-        let (shared, revision) = (Arc::clone(&self.shared), revision.clone());
-        let visible = visible.clone();
-        let activated = blocking(move || {
-            let mut revisions = shared.lock();
-            let activated = revisions.activate(&revision, &visible)?;
-            shared.publish(revisions, &activated.changes);
-            Some(activated.removed)
-        });
-        match activated.await? {
-            Some(_removed) => Ok(()),
-            None => Err(StoreError::Embedded(
-                "the index revision is gone".to_owned(),
-            )),
-        }
+        let (revision, visible) = (revision.clone(), visible.clone());
+        self.change_revisions(move |revisions| revisions.activate(&revision, &visible))
+            .await
     }
 
     async fn lost(&self, revisions: &[IndexRevision]) -> Result<BTreeSet<ClusterName>, StoreError> {
@@ -83,23 +73,15 @@ impl RevisionStore for Memory {
     }
 
     async fn drop_revision(&self, revision: &IndexRevision) -> Result<(), StoreError> {
-        let (shared, revision) = (Arc::clone(&self.shared), revision.clone());
-        blocking(move || {
-            let mut revisions = shared.lock();
-            let dropped = revisions.drop_revision(&revision);
-            shared.publish(revisions, &dropped.changes);
-        })
-        .await
+        let revision = revision.clone();
+        self.change_revisions(move |revisions| Some(revisions.drop_revision(&revision)))
+            .await
     }
 
     async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError> {
-        let (shared, cluster) = (Arc::clone(&self.shared), cluster.clone());
-        blocking(move || {
-            let mut revisions = shared.lock();
-            let dropped = revisions.drop_cluster(&cluster);
-            shared.publish(revisions, &dropped.changes);
-        })
-        .await
+        let cluster = cluster.clone();
+        self.change_revisions(move |revisions| Some(revisions.drop_cluster(&cluster)))
+            .await
     }
 
     async fn retire(&self) -> Result<(), StoreError> {
@@ -123,17 +105,9 @@ impl DocumentVersions for Memory {
         extent: &Extent,
         visit: Visit<'_>,
     ) -> Result<(), StoreError> {
-        let Some(chunks) = self.shared.read().freeze(revision) else {
-            return Err(StoreError::Embedded(
-                "the index revision is gone".to_owned(),
-            ));
-        };
-        for entry in chunks
-            .iter()
-            .flat_map(|chunk| chunk.iter())
-            .filter(|entry| is_within(extent, &entry.document))
-        {
-            let document = &entry.document;
+        let chunks = self.frozen(revision)?;
+        let documents = entries(&chunks, None).map(|entry| &entry.document);
+        for document in documents.filter(|document| is_within(extent, document)) {
             visit(StoredVersion {
                 id: &document.id(),
                 version: document.version,
@@ -159,19 +133,12 @@ impl DocumentVersions for Memory {
         revision: &IndexRevision,
         extent: &Extent,
     ) -> Result<Vec<Arc<str>>, StoreError> {
-        let Some(chunks) = self.shared.read().freeze(revision) else {
-            return Err(StoreError::Embedded(
-                "the index revision is gone".to_owned(),
-            ));
-        };
+        let chunks = self.frozen(revision)?;
         let is_rejected = |document: &StoredDocument| {
             let number = document.origin.vocabulary.read().number(REJECTED, "");
             number.is_some_and(|number| document.terms().any(|term| term == number))
         };
-        let documents = chunks
-            .iter()
-            .flat_map(|chunk| chunk.iter())
-            .map(|entry| &entry.document);
+        let documents = entries(&chunks, None).map(|entry| &entry.document);
         let found =
             documents.filter(|document| is_within(extent, document) && is_rejected(document));
         Ok(found.map(|document| Arc::from(&*document.id())).collect())
@@ -181,11 +148,14 @@ impl DocumentVersions for Memory {
 #[async_trait]
 impl CheckpointStore for Memory {
     async fn checkpoints(&self, cluster: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
-        Ok(self.shared.read().checkpoints(cluster))
+        Ok(self.shared.read().checkpoints.get(cluster).cloned())
     }
 
     async fn save_checkpoints(&self, checkpoints: &[Checkpoints]) -> Result<(), StoreError> {
-        self.shared.lock().save_checkpoints(checkpoints);
+        let by_cluster = checkpoints
+            .iter()
+            .map(|saved| (saved.cluster.clone(), saved.clone()));
+        self.shared.lock().checkpoints.extend(by_cluster);
         Ok(())
     }
 }
@@ -209,17 +179,44 @@ impl IndexWriter for Memory {
     }
 }
 
+impl Memory {
+    /// Makes a change of revisions, and logs what queries see of it. Fails if there is none.
+    async fn change_revisions(
+        &self,
+        change: impl FnOnce(&mut StoredRevisions) -> Option<RevisionChange> + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let changed = blocking(move || {
+            let mut revisions = shared.lock();
+            let changed = change(&mut revisions)?;
+            shared.publish(revisions, &changed.changes);
+            Some(changed.removed)
+        });
+        changed.await?.map(drop).ok_or_else(revision_is_gone)
+    }
+
+    /// Every document of a revision.
+    fn frozen(&self, revision: &IndexRevision) -> Result<Vec<Arc<Chunk>>, StoreError> {
+        let frozen = self.shared.read().freeze(revision);
+        frozen.ok_or_else(revision_is_gone)
+    }
+}
+
+fn revision_is_gone() -> StoreError {
+    StoreError::Embedded("the index revision is gone".to_owned())
+}
+
 impl MemoryState {
     fn write(&self, writes: &[Write]) -> Vec<Verdict> {
-        let mut packer = Packer::new();
+        let mut packer = Compressor::new();
         let mut verdicts = Vec::with_capacity(writes.len());
         for some in writes.chunks(WRITES_AT_ONCE) {
-            let packed: Vec<Result<Option<PackedDocument>, PackError>> = some
+            let packed: Vec<Result<Option<CompressedDocument>, PackError>> = some
                 .iter()
                 .map(|write| {
                     let body = write.document.body.as_ref();
                     body.map(|body| {
-                        pack_document(write, body, &self.codec, &self.vocabulary, &mut packer)
+                        compress_document(write, body, &self.codec, &self.vocabulary, &mut packer)
                     })
                     .transpose()
                 })
@@ -233,14 +230,14 @@ impl MemoryState {
     fn apply(
         &self,
         writes: &[Write],
-        packed: Vec<Result<Option<PackedDocument>, PackError>>,
+        packed: Vec<Result<Option<CompressedDocument>, PackError>>,
         verdicts: &mut Vec<Verdict>,
     ) {
         let (mut hidden, mut visible) = (Vec::new(), Vec::new());
         let mut revisions = self.lock();
-        for (write, pack_document) in writes.iter().zip(packed) {
-            let (verdict, change) = match pack_document {
-                Ok(pack_document) => revisions.write(write, pack_document),
+        for (write, compress_document) in writes.iter().zip(packed) {
+            let (verdict, change) = match compress_document {
+                Ok(compress_document) => revisions.write(write, compress_document),
                 Err(error) => (Verdict::Rejected(error.to_string()), None),
             };
             verdicts.push(verdict);

@@ -26,7 +26,7 @@ use super::{
         contexts::ListContexts,
         search_response::{Lack, SearchResponse, Source},
     },
-    sharing::placement::{Placement, PlacementRules},
+    sharing::{placement::Placement, placement_rules::PlacementRules},
 };
 use crate::{StoreError, changes::Sequence};
 
@@ -257,10 +257,7 @@ impl Engine {
                 }
                 Some(Lack::Unavailable(reason) | Lack::Other(reason)) => reason,
             };
-            return Err(StoreError::Busy {
-                status: 503,
-                reason,
-            });
+            return Err(StoreError::busy(503, reason));
         }
     }
 

@@ -30,7 +30,7 @@ use fleetdex_core::{
     planted::{Bug, planted},
     query::ResourceName,
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use state::FeedState;
 pub(super) use swap::RevisionSwap;
 use tokio::{
@@ -84,10 +84,9 @@ enum FeedPhase {
 
 /// The change feed of one store, whichever engine writes to it. Clones share it; it outlives the
 /// engines.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Feed(Arc<FeedInner>);
 
-#[derive(Debug)]
 struct FeedInner {
     log: Arc<Log>,
     phase: watch::Sender<FeedPhase>,
@@ -144,7 +143,7 @@ impl Feed {
     async fn start(&self) -> bool {
         let mut phase = self.0.phase.subscribe();
         let patience = {
-            let mut state = self.0.lock();
+            let mut state = self.0.state.lock();
             state.used = Instant::now();
             if *phase.borrow() == FeedPhase::Inactive {
                 state.packing = Arc::default();
@@ -167,13 +166,13 @@ impl Feed {
 
     /// Whether a revision answers queries, as far as known.
     pub(super) fn is_live(&self, revision: &IndexRevision) -> bool {
-        self.0.lock().live.get(&revision.cluster) == Some(&revision.target)
+        self.0.state.lock().live.get(&revision.cluster) == Some(&revision.target)
     }
 
     /// Another process writes this cluster from now on. It cannot know what an unacknowledged write
     /// has replaced if it was applied, so that change would be missing: the log restarts.
     pub(super) fn hand_over(&self, cluster: &ClusterName) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         let Some(target) = state.live.get(cluster).cloned() else {
             return;
         };
@@ -192,10 +191,10 @@ impl Feed {
     /// write is unknown.
     pub(super) async fn end(&self) {
         {
-            let mut state = self.0.lock();
+            let mut state = self.0.state.lock();
             let is_complete = state.unacknowledged.is_empty()
                 && state.swaps == 0
-                && self.0.log.in_flight().is_empty();
+                && self.0.log.in_flight.is_empty();
             if !is_complete && !planted(Bug::LeaveWithWritesUnderWay) {
                 tracing::warn!(
                     "this process stops before the outcome of its last writes is known; watches at other replicas have to list again"
@@ -215,24 +214,20 @@ impl Feed {
         }
     }
 
-    /// Records that a revision answers queries; `visible_resources`: only those about these.
+    /// Records that a revision answers queries; `complete_resources`: only those about these.
     pub(super) fn note_live(
         &self,
         cluster: &ClusterName,
         target: &IndexName,
-        visible_resources: Option<BTreeSet<ResourceName>>,
+        complete_resources: Option<BTreeSet<ResourceName>>,
     ) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.live.insert(cluster.clone(), target.clone());
-        state.set_visible(target, visible_resources);
+        state.set_visible(target, complete_resources);
     }
 }
 
 impl FeedInner {
-    fn lock(&self) -> MutexGuard<'_, FeedState> {
-        self.state.lock()
-    }
-
     /// Starts the feed, or starts it again because batches in flight are not recorded: no list has
     /// a version to watch from until they have ended.
     fn restart(&self, state: &mut FeedState) {
@@ -244,7 +239,7 @@ impl FeedInner {
 
     /// Activates the feed unless it was started again since its start of this number.
     fn activate(&self, start: u64) {
-        let state = self.lock();
+        let state = self.state.lock();
         if state.starts == start {
             self.phase.send_replace(FeedPhase::Active);
         }
@@ -253,7 +248,7 @@ impl FeedInner {
     /// Refreshes what has been recorded until now; whether that succeeded.
     async fn refresh(&self) -> bool {
         let until = {
-            let state = self.lock();
+            let state = self.state.lock();
             // Until a swap is done, queries see the state before it.
             if state.swaps > 0 {
                 return false;
@@ -281,11 +276,12 @@ impl FeedInner {
 
     /// Whether every untracked write has settled.
     async fn has_settled(&self) -> bool {
-        let ended = timeout(REFRESH_INTERVAL, self.log.in_flight().wait_for_earlier())
+        let ended = timeout(REFRESH_INTERVAL, self.log.in_flight.wait_for_earlier())
             .await
             .is_ok();
         ended
             && self
+                .state
                 .lock()
                 .last_uncertain
                 .is_none_or(|since| since.elapsed() >= UNCERTAIN_PERIOD)
@@ -293,7 +289,7 @@ impl FeedInner {
 
     /// Deactivates the feed if it has been idle for long enough.
     fn stop_if_idle(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.used.elapsed() < IDLE_TIMEOUT || state.swaps > 0 || self.log.has_subscribers() {
             return false;
         }
@@ -333,7 +329,7 @@ async fn run(feed: Weak<FeedInner>) {
             feed.refresh().await;
             continue;
         }
-        let start = feed.lock().starts;
+        let start = feed.state.lock().starts;
         if feed.has_settled().await {
             // Present subscribers have missed the writes that were in flight when the feed started.
             if std::mem::replace(&mut settled_start, start) != start && feed.log.has_subscribers() {
@@ -348,7 +344,7 @@ async fn run(feed: Weak<FeedInner>) {
 
 impl Feed {
     fn note_uncertain(&self) {
-        self.0.lock().last_uncertain = Some(Instant::now());
+        self.0.state.lock().last_uncertain = Some(Instant::now());
     }
 
     /// Logs what was written to live revisions, and holds what was written to pending ones.
@@ -377,11 +373,11 @@ impl Feed {
 }
 
 /// Whether queries see a change of a revision that is visible in part.
-fn is_visible(visible_resources: Option<&BTreeSet<ResourceName>>, change: &Change) -> bool {
-    let Some(visible_resources) = visible_resources else {
+fn is_visible(complete_resources: Option<&BTreeSet<ResourceName>>, change: &Change) -> bool {
+    let Some(complete_resources) = complete_resources else {
         return true;
     };
     change
         .document()
-        .is_some_and(|document| visible_resources.contains(&document.origin.resource))
+        .is_some_and(|document| complete_resources.contains(&document.origin.resource))
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod alias_actions;
 pub(crate) mod claim;
+pub(crate) mod complete_resources;
 pub(crate) mod index_settings;
 pub(crate) mod index_template;
 pub(crate) mod policy_exclusion;
@@ -11,4 +12,3 @@ pub(crate) mod retirement;
 pub(crate) mod settings_update;
 pub(crate) mod survey;
 pub(crate) mod surveyed_index;
-pub(crate) mod visible_resources;

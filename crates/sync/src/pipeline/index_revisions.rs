@@ -11,7 +11,7 @@ use std::{
 };
 
 use fleetdex_core::model::{ClusterName, IndexName};
-use fleetdex_store::{IndexRevision, IndexWriter, StoreError, VisibleResources};
+use fleetdex_store::{CompleteResources, IndexRevision, IndexWriter, StoreError};
 use fleetdex_telemetry::metrics::StoreMetrics;
 use parking_lot::Mutex;
 use tokio::{
@@ -170,7 +170,7 @@ impl IndexRevisions {
     pub async fn activate(
         &self,
         revision: &IndexRevision,
-        visible: &VisibleResources,
+        visible: &CompleteResources,
     ) -> Result<(), StoreError> {
         self.store
             .opened()
@@ -179,8 +179,8 @@ impl IndexRevisions {
             .await?;
         if let Some(open) = self.open_at(&revision.target) {
             match visible {
-                VisibleResources::All => open.is_live.store(true, Ordering::Release),
-                VisibleResources::Only(resources) => {
+                CompleteResources::All => open.is_live.store(true, Ordering::Release),
+                CompleteResources::Only(resources) => {
                     open.shown.lock().extend(resources.iter().cloned());
                 }
             }

@@ -226,10 +226,7 @@ impl WriteQueue {
             _ => {}
         }
         self.complete(&operation);
-        if let Some(trace) = operation.ticket.trace() {
-            trace.ended(verdict.as_str());
-        }
-        operation.ticket.acknowledge();
+        operation.ticket.end(verdict.as_str());
     }
 
     /// Queues a write again.
@@ -263,10 +260,7 @@ impl WriteQueue {
             other => {
                 tracing::error!(id = %document.id, unreadable = other.is_some(), "a document is missing from the index");
                 self.complete(&operation);
-                if let Some(trace) = operation.ticket.trace() {
-                    trace.ended(BulkVerdict::Rejected.as_str());
-                }
-                operation.ticket.acknowledge();
+                operation.ticket.end(BulkVerdict::Rejected.as_str());
             }
         }
     }
@@ -281,9 +275,6 @@ impl WriteQueue {
 /// replaces.
 fn acknowledge_superseded(operation: Option<WriteOperation>) {
     if let Some(operation) = operation {
-        if let Some(trace) = operation.ticket.trace() {
-            trace.ended("coalesced");
-        }
-        operation.ticket.acknowledge();
+        operation.ticket.end("coalesced");
     }
 }

@@ -209,7 +209,9 @@ impl<'p> Writer<'p> {
         } else {
             operations
         };
-        let traced = operations.iter().map(|operation| operation.ticket.trace());
+        let traced = operations
+            .iter()
+            .map(|operation| operation.ticket.trace.as_ref());
         let trace = write_trace::of_batch(traced, operations.len());
         self.in_flight.spawn(async move {
             let result = within(trace.clone(), store.write(&writes)).await;

@@ -52,7 +52,6 @@ pub(super) struct AckTracker {
 }
 
 impl AckTracker {
-    /// Begins a write.
     pub(super) fn begin(&mut self, now: Instant) -> WriteInFlight {
         self.in_flight[self.side] += 1;
         WriteInFlight {

@@ -19,47 +19,24 @@ pub struct Ticket {
     pub shape: DocumentShape,
     write: WriteInFlight,
     acknowledged: bool,
-    permit: Option<OwnedSemaphorePermit>,
-    trace: Option<WriteTrace>,
+    /// The permit of a large document, until the write ends.
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+    /// The trace of the write, if it is recorded.
+    pub(crate) trace: Option<WriteTrace>,
 }
 
 impl Ticket {
-    fn new(progress: Arc<Progress>) -> Self {
-        let received = Instant::now();
-        let write = progress.acks.lock().begin(received);
-        Self {
-            progress,
-            received,
-            shape: DocumentShape::Whole,
-            write,
-            acknowledged: false,
-            permit: None,
-            trace: None,
-        }
-    }
-
-    /// The same, holding the permit of a large document until the write ends.
-    #[must_use]
-    pub fn with_permit(mut self, permit: Option<OwnedSemaphorePermit>) -> Self {
-        self.permit = permit;
-        self
-    }
-
-    /// The same, of a write whose trace is recorded.
-    #[must_use]
-    pub fn with_trace(mut self, trace: Option<WriteTrace>) -> Self {
-        self.trace = trace;
-        self
-    }
-
-    /// The trace of the write, if it is recorded.
-    pub fn trace(&self) -> Option<&WriteTrace> {
-        self.trace.as_ref()
-    }
-
     /// The unit's progress.
     pub fn progress(&self) -> &Progress {
         &self.progress
+    }
+
+    /// Notes in the trace what became of the write, and acknowledges it.
+    pub(crate) fn end(self, verdict: &'static str) {
+        if let Some(trace) = &self.trace {
+            trace.ended(verdict);
+        }
+        self.acknowledge();
     }
 
     /// The write is stored, or a newer write of the same document replaces it.
@@ -83,6 +60,15 @@ impl Drop for Ticket {
 impl Progress {
     /// A ticket for one write.
     pub fn ticket(self: &Arc<Self>) -> Ticket {
-        Ticket::new(Arc::clone(self))
+        let received = Instant::now();
+        Ticket {
+            progress: Arc::clone(self),
+            received,
+            shape: DocumentShape::Whole,
+            write: self.acks.lock().begin(received),
+            acknowledged: false,
+            permit: None,
+            trace: None,
+        }
     }
 }

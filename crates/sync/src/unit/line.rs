@@ -53,13 +53,13 @@ impl UnitRunner {
         if planted(Bug::ForgetDelete) && kind == EventType::Deleted {
             return Ok(self.reached(object.version()));
         }
-        let is_selected = sink.selects(&object);
+        let is_selected = sink.filters.selects(&object);
         self.trace = arrived.and_then(|arrived| {
             let UnitTask { traces, unit, .. } = &self.task;
             WriteTrace::of_change(traces, arrived, unit, kind, &object)
         });
         if is_selected && kind != EventType::Modified {
-            let selections = sink.selections_of(&object);
+            let selections = sink.filters.selections_of(&object);
             let is_added = kind == EventType::Added;
             self.task.progress.object_added(is_added, &selections);
         }

@@ -181,7 +181,7 @@ impl UnitRunner {
     ) -> Result<(), PageInterruption> {
         let sink = Arc::clone(&self.task.sink);
         let (id, name) = (sink.projector.id(object.uid()), sink.name(object));
-        if !sink.selects(object) {
+        if !sink.filters.selects(object) {
             if let Some(version) = self.list.stored.remove_unselected(&id) {
                 // At its own version: the object still exists and may be selected again unchanged.
                 self.delete(id, version, Some(name)).await;
@@ -189,7 +189,7 @@ impl UnitRunner {
             return Ok(());
         }
         self.list.objects += 1;
-        let selections = sink.selections_of(object);
+        let selections = sink.filters.selections_of(object);
         count_selected(&mut self.list.selected, &selections, true);
         match self.list.stored.listed(&id, object.version()) {
             ListedAction::Unchanged if !self.writes_again => {
@@ -251,7 +251,7 @@ impl UnitRunner {
                 .history_went_back(&later_than_list(stored, version))
                 .await;
         }
-        self.task.sink.list_complete();
+        self.task.sink.filters.list_complete();
         let mut selected = self.task.sink.filters.no_counts();
         if !selected.is_empty() {
             let counted = self.list.selected.iter();

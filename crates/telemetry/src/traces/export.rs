@@ -161,6 +161,10 @@ impl SpanExport {
                     _ = stopped.changed() => continue,
                     () = fill(&mut self.receiver, &mut batch) => {}
                 }
+                // The queue is closed: its tracer is gone.
+                if batch.is_empty() {
+                    return;
+                }
             }
             self.send(std::mem::take(&mut batch)).await;
         }
@@ -195,11 +199,10 @@ impl SpanExport {
     }
 }
 
-/// Waits for a span, then for more of them.
+/// Waits for a span, then for more of them. Without one, the queue is closed.
 async fn fill(receiver: &mut mpsc::Receiver<SpanData>, batch: &mut Vec<SpanData>) {
-    // The queue is never closed while its tracer exists.
     if receiver.recv_many(batch, BATCH).await == 0 {
-        return std::future::pending().await;
+        return;
     }
     let more = async {
         while batch.len() < BATCH && receiver.recv_many(batch, BATCH - batch.len()).await > 0 {}

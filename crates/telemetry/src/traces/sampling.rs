@@ -38,12 +38,13 @@ struct CallerLimit {
 }
 
 impl CallerLimit {
+    fn new(since: Instant) -> Self {
+        Self { since, recorded: 0 }
+    }
+
     fn admits(&mut self, now: Instant) -> bool {
         if now.duration_since(self.since) >= Duration::from_secs(1) {
-            *self = Self {
-                since: now,
-                recorded: 0,
-            };
+            *self = Self::new(now);
         }
         self.recorded += 1;
         self.recorded <= CALLERS_PER_SECOND
@@ -62,10 +63,7 @@ impl FleetSampler {
         Self {
             root,
             follows_callers: sampling.follows_callers,
-            callers: Arc::new(Mutex::new(CallerLimit {
-                since: Instant::now(),
-                recorded: 0,
-            })),
+            callers: Arc::new(Mutex::new(CallerLimit::new(Instant::now()))),
         }
     }
 
@@ -174,10 +172,7 @@ mod tests {
     #[test]
     fn callers_cannot_force_more_traces_than_the_limit() {
         let start = Instant::now();
-        let mut limit = CallerLimit {
-            since: start,
-            recorded: 0,
-        };
+        let mut limit = CallerLimit::new(start);
         let admitted = (0..1_000).filter(|_| limit.admits(start)).count();
         assert_eq!(admitted, CALLERS_PER_SECOND as usize);
         assert!(limit.admits(start + Duration::from_secs(1)));

@@ -169,6 +169,11 @@ fn invalid(variable: &str, problem: impl Into<String>) -> TraceSettingsError {
     }
 }
 
+fn unsupported(variable: &str, value: &str, supported: &str) -> TraceSettingsError {
+    let problem = format!("{value:?} is not supported; use {supported}");
+    invalid(variable, problem)
+}
+
 struct Variables<'v>(&'v BTreeMap<String, String>);
 
 impl<'v> Variables<'v> {
@@ -189,21 +194,14 @@ impl<'v> Variables<'v> {
             None | Some("false") => false,
             Some("true") => true,
             Some(other) => {
-                return Err(invalid(
-                    DISABLED,
-                    format!("{other:?} is neither true nor false"),
-                ));
+                let problem = format!("{other:?} is neither true nor false");
+                return Err(invalid(DISABLED, problem));
             }
         };
         let exports = match self.get(EXPORTER) {
             None | Some("otlp") => true,
             Some("none") => false,
-            Some(other) => {
-                return Err(invalid(
-                    EXPORTER,
-                    format!("{other:?} is not supported; use otlp or none"),
-                ));
-            }
+            Some(other) => return Err(unsupported(EXPORTER, other, "otlp or none")),
         };
         Ok(disabled || !exports)
     }
@@ -214,13 +212,9 @@ impl<'v> Variables<'v> {
         };
         if value.contains('@') {
             // Not repeated: it holds a password.
-            return Err(invalid(
-                name,
-                format!(
-                    "the URL holds a user or a password; send credentials by {}",
-                    HEADERS.of_all
-                ),
-            ));
+            let advice = format!("send credentials by {}", HEADERS.of_all);
+            let problem = format!("the URL holds a user or a password; {advice}");
+            return Err(invalid(name, problem));
         }
         let example = "use a URL such as http://collector:4318";
         let url = if name == ENDPOINT.of_all {
@@ -232,10 +226,8 @@ impl<'v> Variables<'v> {
             .parse()
             .map_err(|error| invalid(name, format!("{value:?} is no URL: {error}; {example}")))?;
         if !matches!(endpoint.scheme_str(), Some("http" | "https")) || endpoint.host().is_none() {
-            return Err(invalid(
-                name,
-                format!("{value:?} is no http or https URL; {example}"),
-            ));
+            let problem = format!("{value:?} is no http or https URL; {example}");
+            return Err(invalid(name, problem));
         }
         Ok(Some(endpoint))
     }
@@ -243,12 +235,10 @@ impl<'v> Variables<'v> {
     fn check_protocol(&self) -> Result<(), TraceSettingsError> {
         match self.either(PROTOCOL) {
             None | Some((_, "http/protobuf")) => Ok(()),
-            Some((name, other)) => Err(invalid(
-                name,
-                format!(
-                    "{other:?} is not supported; use http/protobuf, which collectors receive at port 4318"
-                ),
-            )),
+            Some((name, other)) => {
+                let supported = "http/protobuf, which collectors receive at port 4318";
+                Err(unsupported(name, other, supported))
+            }
         }
     }
 
@@ -261,10 +251,8 @@ impl<'v> Variables<'v> {
             // Values are not repeated: they are credentials.
             let wrong = |what: &str| {
                 let entry = position + 1;
-                invalid(
-                    name,
-                    format!("entry {entry} {what}; write name=value,name=value"),
-                )
+                let problem = format!("entry {entry} {what}; write name=value,name=value");
+                invalid(name, problem)
             };
             let (key, value) =
                 pair.ok_or_else(|| wrong("is no name=value in percent-encoded UTF-8"))?;
@@ -293,10 +281,7 @@ impl<'v> Variables<'v> {
         match self.either(COMPRESSION) {
             None | Some((_, "none")) => Ok(false),
             Some((_, "gzip")) => Ok(true),
-            Some((name, other)) => Err(invalid(
-                name,
-                format!("{other:?} is not supported; use gzip or none"),
-            )),
+            Some((name, other)) => Err(unsupported(name, other, "gzip or none")),
         }
     }
 
@@ -311,12 +296,9 @@ impl<'v> Variables<'v> {
             "always_off" => 0.0,
             "traceidratio" => self.ratio()?,
             _ => {
-                return Err(invalid(
-                    SAMPLER,
-                    format!(
-                        "{name:?} is not supported; use always_on, always_off or traceidratio, or one of them after parentbased_"
-                    ),
-                ));
+                let supported =
+                    "always_on, always_off or traceidratio, or one of them after parentbased_";
+                return Err(unsupported(SAMPLER, name, supported));
             }
         };
         Ok(Sampling {
@@ -334,10 +316,8 @@ impl<'v> Variables<'v> {
             .ok()
             .filter(|ratio| (0.0..=1.0).contains(ratio));
         ratio.ok_or_else(|| {
-            invalid(
-                SAMPLER_ARGUMENT,
-                format!("{value:?} is no number from 0 to 1, such as 0.01"),
-            )
+            let problem = format!("{value:?} is no number from 0 to 1, such as 0.01");
+            invalid(SAMPLER_ARGUMENT, problem)
         })
     }
 
@@ -354,23 +334,21 @@ impl<'v> Variables<'v> {
 
     fn without_effect(&self) -> Vec<String> {
         let read = [
-            ENDPOINT,
-            PROTOCOL,
-            HEADERS,
-            TIMEOUT,
-            COMPRESSION,
-            CERTIFICATE,
-        ]
-        .map(|names| names.of_traces);
-        let is_read = |name: &str| {
-            read.contains(&name) || [EXPORTER, SAMPLER, SAMPLER_ARGUMENT].contains(&name)
-        };
+            ENDPOINT.of_traces,
+            PROTOCOL.of_traces,
+            HEADERS.of_traces,
+            TIMEOUT.of_traces,
+            COMPRESSION.of_traces,
+            CERTIFICATE.of_traces,
+            EXPORTER,
+            SAMPLER,
+            SAMPLER_ARGUMENT,
+        ];
         let names = self.0.keys().filter(|name| {
-            CONCERN_TRACES
-                .iter()
-                .any(|beginning| name.starts_with(beginning))
+            let mut beginnings = CONCERN_TRACES.iter();
+            beginnings.any(|beginning| name.starts_with(beginning))
                 && self.get(name).is_some()
-                && !is_read(name)
+                && !read.contains(&name.as_str())
         });
         names.cloned().collect()
     }

@@ -48,16 +48,13 @@ pub(crate) async fn compare(
         fleetdex: format!("diff <({}) <({})", get_command(&left), get_command(&right)),
         open_search,
     };
-    let main = match (found_left, found_right) {
-        (Ok(of_left), Ok(of_right)) => html! {
-            (render(&title, (&left, &of_left), (&right, &of_right)))
-            (question.render())
-        },
-        (Err(unanswered), _) | (_, Err(unanswered)) => {
-            return Shown::unanswered(&title, &unanswered);
+    match (found_left, found_right) {
+        (Ok(of_left), Ok(of_right)) => {
+            let compared = render(&title, (&left, &of_left), (&right, &of_right));
+            Shown::new(title, html! { (compared) (question.render()) })
         }
-    };
-    Shown::new(title, main)
+        (Err(unanswered), _) | (_, Err(unanswered)) => Shown::unanswered(&title, &unanswered),
+    }
 }
 
 fn render(

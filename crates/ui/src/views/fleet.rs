@@ -80,10 +80,8 @@ fn counted(count: u64, thing: &str) -> String {
 }
 
 fn clusters(fleet: &FleetReport, unhealthy: &QueryAnswer<ShownTable>) -> Markup {
-    let unhealthy = unhealthy
-        .as_ref()
-        .ok()
-        .and_then(|answered| answered.value.facet("cluster"));
+    let unhealthy = unhealthy.as_ref().ok();
+    let unhealthy = unhealthy.and_then(|answered| answered.value.facet("cluster"));
     let columns = [
         "Cluster",
         "State",
@@ -120,16 +118,16 @@ fn cluster_row(
     registries: &[RegistryReport],
     unhealthy: Option<u64>,
 ) -> Markup {
-    let of_registries: Vec<&RegistryClusterStatus> = registries
+    let of_registries = registries
         .iter()
-        .flat_map(|registry| &registry.status.clusters)
-        .filter(|status| status.name == cluster.name.as_str())
-        .collect();
+        .flat_map(|registry| &registry.status.clusters);
+    let is_it = |status: &&RegistryClusterStatus| status.name == cluster.name.as_str();
+    let of_registries: Vec<_> = of_registries.filter(is_it).collect();
     let objects: u64 = of_registries.iter().map(|cluster| cluster.objects).sum();
-    let last = of_registries
+    let synced = of_registries
         .iter()
-        .filter_map(|cluster| cluster.last_sync_time.as_ref())
-        .max();
+        .filter_map(|cluster| cluster.last_sync_time.as_ref());
+    let last = synced.max();
     let word = match (cluster.state, cluster.gaps.is_empty()) {
         (ClusterState::Current, true) => "Healthy",
         (ClusterState::Current, false) => "Progressing",

@@ -1,8 +1,8 @@
 //! One object of one cluster.
 
-use axum::{body::Body, response::Response};
+use axum::response::Response;
 use fleetdex_query_api::answer::{Direction, FoundAnnotations, RelatedObject, RelatedObjectList};
-use http::{HeaderValue, StatusCode, header};
+use http::StatusCode;
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -19,7 +19,7 @@ use crate::{
     other_words::{OtherWords, ShownExplanation, explained, get_command, raw},
     parameters::{Parameters, not_older_than},
     query::{Accept, QueryAnswer, QueryApi, ask},
-    response::{ROOT, secured},
+    response::{ROOT, text_response},
     stored_object::stored_object,
     tables::{ShownTable, address, cell, metadata},
     yaml,
@@ -92,12 +92,9 @@ pub(crate) async fn object(
 
 /// Events about the object. Those about cluster-scoped objects are in a namespace, too.
 fn events_path(address: &ObjectAddress, uid: &str) -> String {
-    let namespace = address
-        .path
-        .namespace
-        .as_ref()
-        .map(|namespace| format!("/namespaces/{}", encoded(namespace)))
-        .unwrap_or_default();
+    let namespace = address.path.namespace.as_ref();
+    let namespace = namespace.map(|name| format!("/namespaces/{}", encoded(name)));
+    let namespace = namespace.unwrap_or_default();
     format!(
         "/clusters/{}/api/v1{namespace}/events?fieldSelector={}&limit={EVENTS}&orderBy={}",
         encoded(address.cluster.as_str()),
@@ -120,14 +117,7 @@ pub(crate) async fn download(api: &dyn QueryApi, address: &ObjectAddress) -> Res
         Ok(found) => (StatusCode::OK, yaml::print(&found.value.object)),
         Err(unanswered) => (unanswered.status, unanswered.message),
     };
-    let mut response = Response::new(Body::from(text));
-    *response.status_mut() = status;
-    let mut response = secured(response);
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/plain; charset=utf-8"),
-    );
-    response
+    text_response(status, "text/plain; charset=utf-8", text)
 }
 
 impl ObjectParts<'_> {
@@ -196,11 +186,9 @@ impl ObjectParts<'_> {
         };
         let items = &answered.value.items;
         let nodes = |direction: Direction| -> Vec<GraphNode> {
-            items
-                .iter()
-                .filter(|item| item.relation.direction == direction)
-                .map(node)
-                .collect()
+            let items = items.iter();
+            let items = items.filter(|item| item.relation.direction == direction);
+            items.map(node).collect()
         };
         let center = GraphNode {
             kind: kind.to_owned(),
@@ -227,10 +215,7 @@ impl ObjectParts<'_> {
             Err(unanswered) => return problem(&unanswered.message),
         };
         let table = &answered.value;
-        let rows = table.rows.iter().map(|row| ResultRow {
-            object: metadata(row).and_then(address),
-            row: row.clone(),
-        });
+        let rows = table.rows.iter().map(ResultRow::of);
         // The search also finds kinds of the same name in other groups.
         let path = &self.address.path;
         let is_same = |row: &ResultRow| {
@@ -355,20 +340,17 @@ fn time(text: Option<&str>) -> Markup {
 }
 
 fn now() -> String {
-    let seconds = Timestamp::now().as_second();
-    Timestamp::from_second(seconds)
-        .map(|time| time.to_string())
-        .unwrap_or_default()
+    let now = Timestamp::from_second(Timestamp::now().as_second());
+    now.map(|time| time.to_string()).unwrap_or_default()
 }
 
 /// The newest transition of a condition.
 fn last_change(object: &Value) -> Option<Markup> {
     let conditions = object["status"]["conditions"].as_array()?;
-    let newest = conditions
+    let timed = conditions
         .iter()
-        .filter_map(|condition| Some((condition["lastTransitionTime"].as_str()?, condition)))
-        .max_by_key(|(time, _)| *time)?;
-    let (at, condition) = newest;
+        .filter_map(|condition| Some((condition["lastTransitionTime"].as_str()?, condition)));
+    let (at, condition) = timed.max_by_key(|(time, _)| *time)?;
     Some(html! {
         (time(Some(at))) " " (condition["type"].as_str().unwrap_or_default()) ": " (condition["status"].as_str().unwrap_or_default())
     })

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     address::ObjectAddress,
     layout::health,
-    tables::{ShownRow, metadata, text},
+    tables::{ShownRow, address, metadata, text},
 };
 
 /// Columns beyond those of every Table that are shown.
@@ -22,6 +22,16 @@ const AGES: [&str; 4] = ["Age", "Duration", "Last Seen", "Last Schedule"];
 pub(super) struct ResultRow {
     pub(super) row: ShownRow,
     pub(super) object: Option<ObjectAddress>,
+}
+
+impl ResultRow {
+    /// A row of a result of several kinds.
+    pub(super) fn of(row: &ShownRow) -> Self {
+        Self {
+            object: metadata(row).and_then(address),
+            row: row.clone(),
+        }
+    }
 }
 
 /// Objects with the columns of the server.

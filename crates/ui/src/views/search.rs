@@ -1,6 +1,6 @@
 //! The search over all kinds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fleetdex_core::model::ClusterName;
 use fleetdex_query_api::answer::{FacetCounts, TableColumn};
@@ -129,11 +129,8 @@ async fn columns_of_one_kind(api: &dyn QueryApi, found: &ShownTable) -> Option<S
     if kinds.values.len() != 1 || kinds.others > 0 {
         return None;
     }
-    let objects: Vec<ObjectAddress> = found
-        .rows
-        .iter()
-        .filter_map(|row| address(metadata(row)?))
-        .collect();
+    let rows = found.rows.iter();
+    let objects: Vec<ObjectAddress> = rows.filter_map(|row| address(metadata(row)?)).collect();
     let resource = &objects.first()?.path;
     let is_same = |object: &ObjectAddress| {
         object.path.group == resource.group && object.path.plural == resource.plural
@@ -142,13 +139,9 @@ async fn columns_of_one_kind(api: &dyn QueryApi, found: &ShownTable) -> Option<S
         return None;
     }
     let of = |part: fn(&ObjectAddress) -> &str| {
-        let values: std::collections::BTreeSet<&str> = objects.iter().map(part).collect();
-        let values: Vec<String> = values
-            .into_iter()
-            .filter(|value| !value.is_empty())
-            .map(encoded)
-            .collect();
-        values.join(",")
+        let values: BTreeSet<&str> = objects.iter().map(part).collect();
+        let given = values.into_iter().filter(|value| !value.is_empty());
+        given.map(encoded).collect::<Vec<_>>().join(",")
     };
     let path = format!(
         "/search{}?names={}&clusters={}&namespaces={}&limit=500",
@@ -215,24 +208,16 @@ fn counted(count: u64) -> String {
 
 /// The rows of the page: with the columns of their kind where they are known.
 fn rows(found: &ShownTable, of_one_kind: Option<ShownTable>) -> Markup {
-    let addressed = found.rows.iter().map(|row| ResultRow {
-        object: metadata(row).and_then(address),
-        row: row.clone(),
-    });
-    let addressed: Vec<ResultRow> = addressed.collect();
+    let addressed: Vec<ResultRow> = found.rows.iter().map(ResultRow::of).collect();
     if let Some(of_kind) = of_one_kind {
-        let by_uid: BTreeMap<String, &ShownRow> =
-            of_kind.rows.iter().map(|row| (key(row), row)).collect();
-        let joined: Option<Vec<ResultRow>> = addressed
-            .iter()
-            .map(|result| {
-                let row = (*by_uid.get(&key(&result.row))?).clone();
-                Some(ResultRow {
-                    row,
-                    object: result.object.clone(),
-                })
-            })
-            .collect();
+        let by_uid = of_kind.rows.iter().map(|row| (key(row), row));
+        let by_uid: BTreeMap<String, &ShownRow> = by_uid.collect();
+        let joined = addressed.iter().map(|result| {
+            let row = ShownRow::clone(by_uid.get(&key(&result.row))?);
+            let object = result.object.clone();
+            Some(ResultRow { row, object })
+        });
+        let joined: Option<Vec<ResultRow>> = joined.collect();
         // An object that has gone since would be missing: then all have the columns that every kind
         // has.
         if let Some(joined) = joined {
@@ -245,20 +230,16 @@ fn rows(found: &ShownTable, of_one_kind: Option<ShownTable>) -> Markup {
 /// A Table of one kind has no column of namespaces: clients add it, as kubectl does.
 fn with_namespaces(mut columns: Vec<TableColumn>, mut rows: Vec<ResultRow>) -> Markup {
     let namespace_of = |row: &ResultRow| {
-        metadata(&row.row)
-            .map_or("", |metadata| &metadata.namespace)
-            .to_owned()
+        let metadata = metadata(&row.row);
+        metadata.map_or_else(String::new, |metadata| metadata.namespace.clone())
     };
     if rows.iter().any(|row| !namespace_of(row).is_empty()) {
         let after_cluster = columns.len().min(1);
-        let name = "Namespace".to_owned();
-        columns.insert(
-            after_cluster,
-            TableColumn {
-                name,
-                ..TableColumn::default()
-            },
-        );
+        let column = TableColumn {
+            name: "Namespace".to_owned(),
+            ..TableColumn::default()
+        };
+        columns.insert(after_cluster, column);
         for row in &mut rows {
             let namespace = namespace_of(row).into();
             let at = after_cluster.min(row.row.cells.len());
@@ -298,11 +279,8 @@ fn facets(search: &Search, found: &ShownTable) -> Markup {
 }
 
 fn values(search: &Search, facet: &FacetCounts, title: &str) -> Markup {
-    let given: Vec<_> = facet
-        .values
-        .iter()
-        .filter(|counted| !counted.value.is_empty())
-        .collect();
+    let given = facet.values.iter();
+    let given: Vec<_> = given.filter(|counted| !counted.value.is_empty()).collect();
     let (first, others) = given.split_at(given.len().min(FACET_VALUES));
     let item = |value: &str, count: u64| {
         html! {

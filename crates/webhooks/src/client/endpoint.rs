@@ -23,7 +23,6 @@ pub(super) struct WebhookDestination {
     pub(super) connect: Option<SocketTarget>,
 }
 
-/// The destination of an address.
 pub(super) async fn destination(
     address: &WebhookAddress,
     resolver: &dyn ResolveService,

@@ -81,25 +81,22 @@ impl CallError {
 
 impl CallFailure {
     fn contact(&self) -> Contact {
-        match self {
-            Self::Busy(_)
-            | Self::QueueFull
-            | Self::Outage
-            | Self::Endpoint(_)
-            | Self::Request(_) => Contact::NotCalled,
-            Self::Service(_) | Self::Timeout(_) | Self::Connection(_) => {
-                Contact::Unreachable { retry_after: None }
-            }
-            // The statuses of a server that is overloaded, and of a proxy before one that is away.
-            // Any other may be due to this one object.
-            Self::Status {
-                code: 429 | 502 | 503 | 504,
-                retry_after,
-                ..
-            } => Contact::Unreachable {
+        // The statuses of a server that is overloaded, and of a proxy before one that is away. Any
+        // other may be due to this one object.
+        if let Self::Status {
+            code: 429 | 502 | 503 | 504,
+            retry_after,
+            ..
+        } = self
+        {
+            return Contact::Unreachable {
                 retry_after: *retry_after,
-            },
-            Self::Status { .. } | Self::Encoded(_) | Self::Answer(_) => Contact::Reached,
+            };
+        }
+        match self.end() {
+            CallEnd::NotMade => Contact::NotCalled,
+            CallEnd::Timeout | CallEnd::Connection => Contact::Unreachable { retry_after: None },
+            _ => Contact::Reached,
         }
     }
 

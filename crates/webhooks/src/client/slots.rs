@@ -22,11 +22,8 @@ pub(super) struct Slots {
     webhooks: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
-/// One call. Dropping it makes room for another one.
-pub(super) struct Slot {
-    _of_webhook: Option<OwnedSemaphorePermit>,
-    _of_all: Option<OwnedSemaphorePermit>,
-}
+/// One call: its permits of the webhook and of all. Dropping it makes room for another one.
+pub(super) type Slot = [Option<OwnedSemaphorePermit>; 2];
 
 impl Default for Slots {
     fn default() -> Self {
@@ -43,10 +40,7 @@ impl Slots {
         // No semaphore is ever closed, which is the only error there is.
         let of_webhook = self.semaphore(webhook).acquire_owned().await.ok();
         let of_all = Arc::clone(&self.all).acquire_owned().await.ok();
-        Slot {
-            _of_webhook: of_webhook,
-            _of_all: of_all,
-        }
+        [of_webhook, of_all]
     }
 
     fn semaphore(&self, webhook: &str) -> Arc<Semaphore> {

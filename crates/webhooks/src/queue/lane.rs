@@ -23,7 +23,6 @@ pub(super) struct Part<P> {
     pub(super) version: Version,
     pub(super) bytes: usize,
     pub(super) payload: P,
-    /// How often it failed.
     pub(super) failures: u32,
 }
 
@@ -61,13 +60,6 @@ enum Course {
 struct Running<P> {
     part: Part<P>,
     course: Course,
-}
-
-/// Whether the answer to a call is still wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
-    Yes,
-    No,
 }
 
 /// The parts for one webhook.
@@ -189,13 +181,11 @@ impl<P: Clone> Lane<P> {
         outdated + 1
     }
 
-    /// The documents that wait or are under way.
-    pub(super) fn keys(&self) -> Vec<Arc<str>> {
-        self.waiting
-            .keys()
-            .chain(self.running.keys())
-            .cloned()
-            .collect()
+    /// Forgets the documents that match. Returns how many parts of them will not be delivered.
+    pub(super) fn cancel_matching(&mut self, matches: impl Fn(&str) -> bool) -> usize {
+        let keys = self.waiting.keys().chain(self.running.keys());
+        let keys: Vec<Arc<str>> = keys.filter(|key| matches(key)).cloned().collect();
+        keys.iter().map(|key| self.cancel(key)).sum()
     }
 
     /// Whether a result about a document, a postponement included, is being delivered.
@@ -268,12 +258,10 @@ impl<P: Clone> Lane<P> {
         Some((key, part))
     }
 
-    /// The call for a document ended.
-    pub(super) fn wanted(&self, key: &str) -> Wanted {
-        match self.running.get(key).map(|running| running.course) {
-            Some(Course::Asking) => Wanted::Yes,
-            _ => Wanted::No,
-        }
+    /// Whether the answer to the call for a document is still wanted.
+    pub(super) fn is_wanted(&self, key: &str) -> bool {
+        let course = self.running.get(key).map(|running| running.course);
+        course == Some(Course::Asking)
     }
 
     /// The final result is about to be delivered.

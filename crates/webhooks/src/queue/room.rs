@@ -17,7 +17,6 @@ pub struct Held {
 }
 
 impl Held {
-    /// One part.
     pub(super) fn of(bytes: usize) -> Self {
         Self { parts: 1, bytes }
     }
@@ -29,7 +28,6 @@ impl Held {
                 && self.bytes.saturating_add(more.bytes) <= most.bytes
     }
 
-    /// Half of it.
     pub(super) fn half(self) -> Self {
         Self {
             parts: self.parts / 2,

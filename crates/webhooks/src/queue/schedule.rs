@@ -16,7 +16,7 @@ use fleetdex_core::model::Version;
 use tokio::time::Instant;
 
 use super::{
-    lane::{Lane, Part, Wanted, retry_delay},
+    lane::{Lane, Part, retry_delay},
     room::{Held, QueueLimits, WEBHOOKS},
 };
 use crate::breaker::{Breaker, Contact, LONGEST_RETRY_AFTER};
@@ -50,7 +50,6 @@ pub struct EnrichmentJob<P> {
     pub payload: P,
 }
 
-/// A call to make.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedCall<P> {
     pub(super) webhook: Arc<str>,
@@ -60,13 +59,9 @@ pub(super) struct PlannedCall<P> {
     failures: u32,
 }
 
-/// How a call ended, whatever the answer says.
-#[derive(Clone, Debug)]
-pub(super) struct Ended {
-    pub(super) contact: Contact,
-    /// Whether to ask again: there is no answer to deliver.
-    pub(super) again: bool,
-}
+/// How a call ended, whatever the answer says, and whether to ask again: there is no answer to
+/// deliver.
+pub(super) type Ended = (Contact, bool);
 
 /// What to do with the result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +95,6 @@ impl<P: Clone> Schedule<P> {
         }
     }
 
-    /// What all webhooks hold.
     pub(super) fn held(&self) -> Held {
         self.lanes.values().fold(Held::default(), |mut sum, lane| {
             sum += lane.held;
@@ -204,11 +198,8 @@ impl<P: Clone> Schedule<P> {
 
     /// Forgets the documents that match. Returns how many parts were cancelled.
     pub(super) fn cancel_matching(&mut self, matches: impl Fn(&str) -> bool) -> usize {
-        let cancel = |lane: &mut Lane<P>| -> usize {
-            let keys = lane.keys().into_iter().filter(|key| matches(key));
-            keys.map(|key| lane.cancel(&key)).sum()
-        };
-        self.lanes.values_mut().map(cancel).sum()
+        let lanes = self.lanes.values_mut();
+        lanes.map(|lane| lane.cancel_matching(&matches)).sum()
     }
 
     /// Forgets what the webhooks that are not to be kept had to answer. Returns how many parts were
@@ -217,11 +208,7 @@ impl<P: Clone> Schedule<P> {
         let mut cancelled = 0;
         for (webhook, lane) in &mut self.lanes {
             if !keep(webhook) {
-                cancelled += lane
-                    .keys()
-                    .iter()
-                    .map(|key| lane.cancel(key))
-                    .sum::<usize>();
+                cancelled += lane.cancel_matching(|_| true);
             }
         }
         self.lanes
@@ -296,24 +283,27 @@ impl<P: Clone> Schedule<P> {
         wakes.filter(|wake| *wake > now).min()
     }
 
-    /// A call ended.
     pub(super) fn ended(&mut self, call: &PlannedCall<P>, ended: &Ended, now: Instant) -> NextStep {
+        let (contact, again) = *ended;
         self.asking = self.asking.saturating_sub(1);
         let retries = self.limits.retries;
         let Some(lane) = self.lanes.get_mut(&call.webhook) else {
             return NextStep::Discard;
         };
         lane.asking = lane.asking.saturating_sub(1);
-        record_contact(lane, ended.contact, now);
-        if lane.wanted(&call.key) == Wanted::No {
+        let closed = lane.breaker.end(contact, now);
+        if closed {
+            lane.promote_all();
+        }
+        if !lane.is_wanted(&call.key) {
             lane.finish(&call.key);
             return NextStep::Discard;
         }
-        if !ended.again || !lane.fits_retries(call.bytes, retries) {
+        if !again || !lane.fits_retries(call.bytes, retries) {
             lane.deliver(&call.key);
             return NextStep::Deliver;
         }
-        let at = now + retry_delay(call.failures, retry_after(ended.contact));
+        let at = now + retry_delay(call.failures, retry_after(contact));
         if call.failures == 0 {
             lane.postpone(&call.key, at);
             return NextStep::Postpone;
@@ -322,7 +312,6 @@ impl<P: Clone> Schedule<P> {
         NextStep::Discard
     }
 
-    /// The result of a call was delivered.
     pub(super) fn finished(&mut self, call: &PlannedCall<P>) {
         if let Some(lane) = self.lanes.get_mut(&call.webhook) {
             lane.finish(&call.key);
@@ -335,14 +324,6 @@ impl<P: Clone> Schedule<P> {
             self.lanes
                 .retain(|_, lane| !lane.is_idle() || !lane.breaker.permits(now));
         }
-    }
-}
-
-/// Keeps what a call says about its webhook.
-fn record_contact<P: Clone>(lane: &mut Lane<P>, contact: Contact, now: Instant) {
-    let closed = lane.breaker.end(contact, now);
-    if closed {
-        lane.promote_all();
     }
 }
 

@@ -48,14 +48,15 @@ impl ServiceReader {
 
     async fn read(&self, namespace: &str, name: &str) -> Result<Option<Service>, ServiceError> {
         let services: Api<Service> = Api::namespaced(self.client.clone(), namespace);
-        match timeout(READ_TIMEOUT, services.get_opt(name)).await {
-            Ok(Ok(service)) => Ok(service),
-            Ok(Err(error)) => Err(ServiceError::unreadable(namespace, name, &causes(&error))),
-            Err(_) => {
-                let reason = format!("no answer within {} s", READ_TIMEOUT.as_secs());
-                Err(ServiceError::unreadable(namespace, name, &reason))
-            }
-        }
+        let reason = match timeout(READ_TIMEOUT, services.get_opt(name)).await {
+            Ok(Ok(service)) => return Ok(service),
+            Ok(Err(error)) => causes(&error),
+            Err(_) => format!("no answer within {} s", READ_TIMEOUT.as_secs()),
+        };
+        Err(ServiceError::Unreadable {
+            service: format!("{namespace}/{name}"),
+            reason: quoted(&reason),
+        })
     }
 
     fn cached(&self, service: &ServicePort) -> Option<SocketTarget> {
@@ -89,7 +90,10 @@ impl ResolveService for ServiceReader {
             return Ok(target);
         }
         let target = match self.read(namespace, name).await? {
-            Some(found) => target(namespace, name, port, &found.spec.unwrap_or_default())?,
+            Some(found) => {
+                let spec = found.spec.unwrap_or_default();
+                target(&format!("{namespace}/{name}"), port, &spec)?
+            }
             None => dns_target(namespace, name, port),
         };
         self.cache(service, &target);
@@ -97,24 +101,21 @@ impl ResolveService for ServiceReader {
     }
 }
 
-/// Where a Service with this specification is reached.
-fn target(
-    namespace: &str,
-    name: &str,
-    port: u16,
-    spec: &ServiceSpec,
-) -> Result<SocketTarget, ServiceError> {
+/// Where a port of a Service with this specification is reached.
+fn target(service: &str, port: u16, spec: &ServiceSpec) -> Result<SocketTarget, ServiceError> {
     let host = match spec.type_.as_deref().unwrap_or("ClusterIP") {
         "ExternalName" => spec.external_name.clone().unwrap_or_default(),
         "ClusterIP" | "NodePort" | "LoadBalancer" => {
-            let host = cluster_ip(namespace, name, spec)?;
-            check_port(namespace, name, port, spec)?;
+            let host = spec.cluster_ip.clone();
+            let is_address = |host: &String| !matches!(host.as_str(), "" | "None");
+            let host = host.filter(is_address);
+            let host = host.ok_or_else(|| ServiceError::Headless(service.to_owned()))?;
+            check_port(service, port, spec)?;
             host
         }
         other => {
             return Err(ServiceError::Type {
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
+                service: service.to_owned(),
                 found: quoted(other),
             });
         }
@@ -122,30 +123,14 @@ fn target(
     Ok(SocketTarget { host, port })
 }
 
-fn cluster_ip(namespace: &str, name: &str, spec: &ServiceSpec) -> Result<String, ServiceError> {
-    match spec.cluster_ip.as_deref() {
-        None | Some("" | "None") => Err(ServiceError::Headless {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        }),
-        Some(address) => Ok(address.to_owned()),
-    }
-}
-
-fn check_port(
-    namespace: &str,
-    name: &str,
-    port: u16,
-    spec: &ServiceSpec,
-) -> Result<(), ServiceError> {
+fn check_port(service: &str, port: u16, spec: &ServiceSpec) -> Result<(), ServiceError> {
     let ports = || spec.ports.iter().flatten().map(|known| known.port);
     if ports().any(|known| known == i32::from(port)) {
         return Ok(());
     }
     let known: Vec<String> = ports().map(|known| known.to_string()).collect();
     Err(ServiceError::Port {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
+        service: service.to_owned(),
         port,
         ports: quoted(&known.join(", ")),
     })

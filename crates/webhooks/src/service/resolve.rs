@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use async_trait::async_trait;
-use fleetdex_core::model::quoted;
 
 /// A host, which is a name or an IP address, and a port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,55 +17,34 @@ pub struct SocketTarget {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceError {
     /// It has no such port.
-    #[error("Service {namespace}/{name} has no port {port}; it has {}", if ports.is_empty() { "none" } else { ports })]
+    #[error("Service {service} has no port {port}; it has {}", if ports.is_empty() { "none" } else { ports })]
     Port {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
+        /// Its namespace and name.
+        service: String,
         /// The port of the webhook.
         port: u16,
         /// The ports that it has.
         ports: String,
     },
     /// It is headless.
-    #[error("Service {namespace}/{name} is headless, and a webhook needs one with a clusterIP")]
-    Headless {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
+    #[error("Service {0} is headless, and a webhook needs one with a clusterIP")]
+    Headless(String),
     /// Its type is unknown.
-    #[error("Service {namespace}/{name} is of the unknown type \"{found}\"")]
+    #[error("Service {service} is of the unknown type \"{found}\"")]
     Type {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
+        /// Its namespace and name.
+        service: String,
         /// The type.
         found: String,
     },
     /// It could not be read.
-    #[error("cannot read Service {namespace}/{name}: {reason}")]
+    #[error("cannot read Service {service}: {reason}")]
     Unreadable {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
+        /// Its namespace and name.
+        service: String,
         /// Why.
         reason: String,
     },
-}
-
-impl ServiceError {
-    pub(super) fn unreadable(namespace: &str, name: &str, reason: &str) -> Self {
-        Self::Unreadable {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            reason: quoted(reason),
-        }
-    }
 }
 
 /// Says where Services are reached.

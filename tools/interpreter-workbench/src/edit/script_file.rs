@@ -23,7 +23,6 @@ const HEADER: [&str; 2] = [
 /// The text that a user edits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScriptFile {
-    /// The whole text.
     pub(super) text: String,
     /// The comments in it that belong to no script.
     guidance: BTreeSet<String>,

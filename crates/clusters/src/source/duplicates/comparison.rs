@@ -10,7 +10,7 @@ use std::{
 };
 
 use fleetdex_core::model::{ClusterName, causes};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::{sync::Notify, time::sleep};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -89,7 +89,7 @@ impl ComparisonResults {
 
     /// The verdict on two members, whichever of them came first when they were compared.
     pub(super) fn get(&self, first: &ClusterName, other: &ClusterName) -> Option<IdentityVerdict> {
-        let verdicts = self.lock();
+        let verdicts = self.verdicts.lock();
         let of = |first: &ClusterName, other: &ClusterName| {
             verdicts.get(&(first.clone(), other.clone())).cloned()
         };
@@ -97,7 +97,7 @@ impl ComparisonResults {
     }
 
     fn set(&self, pair: &Pair, verdict: IdentityVerdict) {
-        let mut verdicts = self.lock();
+        let mut verdicts = self.verdicts.lock();
         let flipped = verdicts.remove(&(pair.1.clone(), pair.0.clone()));
         let before = verdicts.insert(pair.clone(), verdict.clone()).or(flipped);
         drop(verdicts);
@@ -109,12 +109,9 @@ impl ComparisonResults {
 
     /// Removes all verdicts on a member.
     pub(super) fn forget(&self, name: &ClusterName) {
-        self.lock()
+        self.verdicts
+            .lock()
             .retain(|(first, other), _| first != name && other != name);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Pair, IdentityVerdict>> {
-        self.verdicts.lock()
     }
 }
 

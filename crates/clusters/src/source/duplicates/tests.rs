@@ -24,31 +24,25 @@ struct FakeEtcd {
 }
 
 impl FakeEtcd {
-    fn at(version: u64, namespace: u64) -> Arc<Self> {
+    fn new(version: u64, namespace: u64, is_broken: bool, is_lying: bool) -> Arc<Self> {
         Arc::new(Self {
             version: AtomicU64::new(version),
             namespace,
-            is_broken: false,
-            is_lying: false,
+            is_broken,
+            is_lying,
         })
+    }
+
+    fn at(version: u64, namespace: u64) -> Arc<Self> {
+        Self::new(version, namespace, false, false)
     }
 
     fn lying() -> Arc<Self> {
-        Arc::new(Self {
-            version: AtomicU64::new(0),
-            namespace: 1,
-            is_broken: false,
-            is_lying: true,
-        })
+        Self::new(0, 1, false, true)
     }
 
     fn broken() -> Arc<Self> {
-        Arc::new(Self {
-            version: AtomicU64::new(1),
-            namespace: 1,
-            is_broken: true,
-            is_lying: false,
-        })
+        Self::new(1, 1, true, false)
     }
 }
 
@@ -59,25 +53,15 @@ fn client(etcd: Option<Arc<FakeEtcd>>) -> Client {
             let path = request.uri().path().to_owned();
             let _read = request.into_body().collect().await;
             let Some(etcd) = etcd else {
-                return Ok::<_, std::io::Error>(
-                    http::Response::builder()
-                        .status(403)
-                        .body(Body::empty())
-                        .unwrap(),
-                );
+                return Ok::<_, std::io::Error>(refused(403));
             };
             if etcd.is_broken {
-                return Ok(http::Response::builder()
-                    .status(500)
-                    .body(Body::empty())
-                    .unwrap());
+                return Ok(refused(500));
             }
             let version = etcd.version.fetch_add(1, Ordering::Relaxed) + 1;
             if etcd.is_lying {
                 let list = json!({ "metadata": { "resourceVersion": if version <= 2 { "1" } else { "9000000000" } }, "items": [] });
-                return Ok(http::Response::new(Body::from(
-                    list.to_string().into_bytes(),
-                )));
+                return Ok(listed(&list));
             }
             let item = |name: &str, version: u64| json!({ "metadata": { "name": name, "uid": name, "resourceVersion": version.to_string() } });
             let items = if path.ends_with("/namespaces") {
@@ -87,9 +71,7 @@ fn client(etcd: Option<Arc<FakeEtcd>>) -> Client {
             };
             let list =
                 json!({ "metadata": { "resourceVersion": version.to_string() }, "items": [items] });
-            Ok(http::Response::new(Body::from(
-                list.to_string().into_bytes(),
-            )))
+            Ok(listed(&list))
         }
     });
     Client::new(service, "default")
@@ -105,22 +87,37 @@ struct FakeMember {
     phase: ConnectionPhase,
 }
 
+fn refused(code: u16) -> http::Response<Body> {
+    let response = http::Response::builder().status(code);
+    response.body(Body::empty()).unwrap()
+}
+
+fn listed(list: &serde_json::Value) -> http::Response<Body> {
+    http::Response::new(Body::from(list.to_string().into_bytes()))
+}
+
+/// The UIDs that the documents of the members a and b have.
+fn established(uids: [&str; 2]) -> IndexedClusterUids {
+    let of = |(name, uid): (&str, &str)| (name.parse().unwrap(), [uid.into()].into());
+    ["a", "b"].into_iter().zip(uids).map(of).collect()
+}
+
 impl FakeMember {
-    fn down(self) -> Self {
+    fn without_connection(self, phase: ConnectionPhase) -> Self {
         Self {
             identity: None,
-            phase: ConnectionPhase::Disconnected,
+            phase,
             ..self
         }
     }
 
+    fn down(self) -> Self {
+        self.without_connection(ConnectionPhase::Disconnected)
+    }
+
     /// The first attempt to connect has not ended.
     fn connecting(self) -> Self {
-        Self {
-            identity: None,
-            phase: ConnectionPhase::Connecting,
-            ..self
-        }
+        self.without_connection(ConnectionPhase::Connecting)
     }
 
     fn state(&self) -> (ClusterName, MemberState) {
@@ -204,6 +201,21 @@ impl Fleet {
         }
     }
 
+    fn indexing(has_registry: bool) -> Self {
+        Self {
+            has_registry,
+            ..Self::new()
+        }
+    }
+
+    /// Waits for the end of a comparison.
+    async fn woken(&self) {
+        let notified = self.changed.notified();
+        tokio::time::timeout(Duration::from_mins(1), notified)
+            .await
+            .unwrap();
+    }
+
     fn mark(
         &mut self,
         members: &[FakeMember],
@@ -227,9 +239,15 @@ impl Fleet {
 
     /// Marks members until no comparison is pending.
     async fn compared(&mut self, members: &[FakeMember]) -> Vec<String> {
+        self.with_notes(members).await.0
+    }
+
+    async fn with_notes(
+        &mut self,
+        members: &[FakeMember],
+    ) -> (Vec<String>, BTreeMap<ClusterName, String>) {
         self.compared_with(members, &IndexedClusterUids::new())
             .await
-            .0
     }
 
     async fn compared_with(
@@ -242,9 +260,7 @@ impl Fleet {
             if shown.iter().all(|shown| !shown.ends_with(COMPARING)) {
                 return (shown, notes);
             }
-            tokio::time::timeout(Duration::from_mins(1), self.changed.notified())
-                .await
-                .unwrap();
+            self.woken().await;
         }
     }
 }
@@ -286,9 +302,7 @@ async fn a_restored_backup_is_indexed_beside_its_origin_and_both_are_annotated()
         fake_member("a", OLD, &origin),
         fake_member("b", YOUNG, &restored),
     ];
-    let (shown, notes) = Fleet::new()
-        .compared_with(&members, &IndexedClusterUids::new())
-        .await;
+    let (shown, notes) = Fleet::new().with_notes(&members).await;
     assert_eq!(shown, ["a:Ready", "b:Ready"]);
     let note = &notes[&"b".parse().unwrap()];
     assert!(
@@ -322,16 +336,11 @@ async fn an_established_member_is_not_displaced_by_an_older_duplicate_even_after
             .await,
         ["a:Ready", "b:SameClusterAs"]
     );
-    let established = IndexedClusterUids::from([
-        ("a".parse().unwrap(), ["x".into()].into()),
-        ("b".parse().unwrap(), ["y".into()].into()),
-    ]);
+    let established = established(["x", "y"]);
     let members = || [young(), fake_member("b", OLD, &etcd)];
     let mut restarted = Fleet::new();
     restarted.mark(&members(), None);
-    tokio::time::timeout(Duration::from_mins(1), restarted.changed.notified())
-        .await
-        .unwrap();
+    restarted.woken().await;
     let (shown, _) = restarted.mark(&members(), None);
     assert!(
         shown.iter().all(|shown| !shown.contains(SAME_CLUSTER_AS)),
@@ -353,15 +362,10 @@ async fn an_established_member_is_not_displaced_by_an_older_duplicate_even_after
 #[tokio::test]
 async fn the_oldest_registration_wins_whatever_order_members_connect_in() {
     let etcd = FakeEtcd::at(100, 3);
-    let (young, old) = (
-        || fake_member("a", YOUNG, &etcd),
-        || fake_member("b", OLD, &etcd),
-    );
+    let young = || fake_member("a", YOUNG, &etcd);
+    let old = || fake_member("b", OLD, &etcd);
     for has_registry in [true, false] {
-        let mut fleet = Fleet {
-            has_registry,
-            ..Fleet::new()
-        };
+        let mut fleet = Fleet::indexing(has_registry);
         fleet
             .compared(&[young().connecting(), old().connecting()])
             .await;
@@ -394,18 +398,13 @@ async fn the_oldest_registration_wins_whatever_order_members_connect_in() {
 #[tokio::test]
 async fn a_late_older_registration_displaces_only_members_that_were_never_indexed() {
     let etcd = FakeEtcd::at(100, 3);
-    let (young, old) = (
-        || fake_member("a", YOUNG, &etcd),
-        || fake_member("b", OLD, &etcd),
-    );
+    let young = || fake_member("a", YOUNG, &etcd);
+    let old = || fake_member("b", OLD, &etcd);
     for (has_registry, expected) in [
         (true, ["a:Ready", "b:SameClusterAs"]),
         (false, ["a:SameClusterAs", "b:Ready"]),
     ] {
-        let mut fleet = Fleet {
-            has_registry,
-            ..Fleet::new()
-        };
+        let mut fleet = Fleet::indexing(has_registry);
         fleet.compared(&[young()]).await;
         fleet.compared(&[young(), old().connecting()]).await;
         assert_eq!(
@@ -413,10 +412,7 @@ async fn a_late_older_registration_displaces_only_members_that_were_never_indexe
             expected,
             "registered later"
         );
-        let mut fleet = Fleet {
-            has_registry,
-            ..Fleet::new()
-        };
+        let mut fleet = Fleet::indexing(has_registry);
         fleet.compared(&[young(), old().connecting()]).await;
         fleet.compared(&[young(), old().down()]).await;
         assert_eq!(
@@ -448,16 +444,11 @@ async fn a_member_that_later_shows_the_history_of_another_one_never_displaces_it
     let mut shown = fleet.compared(&[young(), relaying()]).await;
     while shown != ["a:Ready", "b:SameClusterAs"] {
         assert_eq!(shown[0], "a:Ready");
-        tokio::time::timeout(Duration::from_mins(1), fleet.changed.notified())
-            .await
-            .unwrap();
+        fleet.woken().await;
         shown = fleet.compared(&[young(), relaying()]).await;
     }
     // The documents of both have the UID of the first.
-    let established = IndexedClusterUids::from([
-        ("a".parse().unwrap(), ["x".into()].into()),
-        ("b".parse().unwrap(), ["x".into()].into()),
-    ]);
+    let established = established(["x", "x"]);
     let mut restarted = Fleet::new();
     let (shown, _) = restarted.mark(&[young(), relaying()], Some(&established));
     assert_eq!(
@@ -465,9 +456,7 @@ async fn a_member_that_later_shows_the_history_of_another_one_never_displaces_it
         ["a:Ready", "b:Ready"],
         "an established member waits for nothing"
     );
-    tokio::time::timeout(Duration::from_mins(1), restarted.changed.notified())
-        .await
-        .unwrap();
+    restarted.woken().await;
     let (shown, notes) = restarted.mark(&[young(), relaying()], Some(&established));
     assert_eq!(shown, ["a:Ready", "b:Ready"]);
     assert!(
@@ -484,9 +473,7 @@ async fn a_member_that_lies_about_its_versions_does_not_pass_for_another_cluster
             fake_member("b", OLD, &FakeEtcd::lying()),
         ]
     };
-    let (shown, notes) = Fleet::new()
-        .compared_with(&members(), &IndexedClusterUids::new())
-        .await;
+    let (shown, notes) = Fleet::new().with_notes(&members()).await;
     assert_eq!(shown, ["a:Ready", "b:Ready"]);
     assert!(
         notes[&"a".parse().unwrap()].contains("their histories differ"),
@@ -507,9 +494,7 @@ async fn a_member_that_cannot_be_compared_blocks_a_new_one_only_for_a_while() {
         fleet.mark(&members(), Some(&IndexedClusterUids::new())).0,
         ["a:ComparingWithAnother", "b:Ready"]
     );
-    let (shown, notes) = fleet
-        .compared_with(&members(), &IndexedClusterUids::new())
-        .await;
+    let (shown, notes) = fleet.with_notes(&members()).await;
     assert_eq!(shown, ["a:Ready", "b:Ready"]);
     assert!(
         notes[&"a".parse().unwrap()].contains("could not be compared 3 times"),
@@ -520,10 +505,8 @@ async fn a_member_that_cannot_be_compared_blocks_a_new_one_only_for_a_while() {
 #[tokio::test]
 async fn a_duplicate_takes_over_when_the_first_member_is_removed_but_not_when_it_is_down() {
     let etcd = FakeEtcd::at(100, 3);
-    let (young, old) = (
-        || fake_member("a", YOUNG, &etcd),
-        || fake_member("b", OLD, &etcd),
-    );
+    let young = || fake_member("a", YOUNG, &etcd);
+    let old = || fake_member("b", OLD, &etcd);
     let mut fleet = Fleet::new();
     fleet.compared(&[young(), old()]).await;
     assert_eq!(
@@ -546,10 +529,7 @@ async fn without_readable_history_only_members_at_the_same_address_are_one_clust
         ..fake_member(name, OLD, &etcd)
     };
     let (shown, notes) = Fleet::new()
-        .compared_with(
-            &[forbidden("a"), forbidden("b")],
-            &IndexedClusterUids::new(),
-        )
+        .with_notes(&[forbidden("a"), forbidden("b")])
         .await;
     assert_eq!(
         shown,

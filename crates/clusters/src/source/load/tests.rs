@@ -57,12 +57,14 @@ fn kubeconfig(user: &str) -> String {
     )
 }
 
-async fn reason(loader: &Loader, access: &MemberAccess) -> &'static str {
+async fn loaded(loader: &Loader, access: &MemberAccess) -> Result<Credentials, ConnectError> {
     loader
         .load(access, PluginCachePolicy::Bypass, TIMEOUT)
         .await
-        .unwrap_err()
-        .reason()
+}
+
+async fn reason(loader: &Loader, access: &MemberAccess) -> &'static str {
+    loaded(loader, access).await.unwrap_err().reason()
 }
 
 #[tokio::test]
@@ -85,26 +87,17 @@ async fn a_kubeconfig_in_a_secret_is_read_from_either_key() {
 
 #[tokio::test]
 async fn an_unusable_secret_has_a_reason_that_names_the_problem() {
-    assert_eq!(
-        reason(&control_plane(404, json!({})), &in_secret()).await,
-        "SecretNotFound"
-    );
-    assert_eq!(
-        reason(&control_plane(403, json!({})), &in_secret()).await,
-        "SecretForbidden"
-    );
-    assert_eq!(
-        reason(&control_plane(500, json!({})), &in_secret()).await,
-        "SecretUnreadable"
-    );
-    assert_eq!(
-        reason(&Loader::without_control_plane(), &in_secret()).await,
-        "SecretUnreadable"
-    );
-    assert_eq!(
-        reason(&control_plane(200, json!({ "other": "" })), &in_secret()).await,
-        "SecretInvalid"
-    );
+    for (code, data, expected) in [
+        (404, json!({}), "SecretNotFound"),
+        (403, json!({}), "SecretForbidden"),
+        (500, json!({}), "SecretUnreadable"),
+        (200, json!({ "other": "" }), "SecretInvalid"),
+    ] {
+        let found = reason(&control_plane(code, data), &in_secret()).await;
+        assert_eq!(found, expected, "{code}");
+    }
+    let found = reason(&Loader::without_control_plane(), &in_secret()).await;
+    assert_eq!(found, "SecretUnreadable");
     for (content, expected) in [
         ("hunter2: [".to_owned(), "KubeconfigInvalid"),
         ("hunter2".to_owned(), "KubeconfigInvalid"),
@@ -117,10 +110,7 @@ async fn an_unusable_secret_has_a_reason_that_names_the_problem() {
         ),
     ] {
         let loader = control_plane(200, json!({ "value": STANDARD.encode(&content) }));
-        let error = loader
-            .load(&in_secret(), PluginCachePolicy::Bypass, TIMEOUT)
-            .await
-            .unwrap_err();
+        let error = loaded(&loader, &in_secret()).await.unwrap_err();
         assert_eq!(error.reason(), expected, "{content}");
         let texts = format!("{} {error:?}", causes(&error));
         assert!(
@@ -174,14 +164,7 @@ async fn a_context_of_a_file_is_read_with_the_files_that_it_names() {
             context: context.into(),
         })
     };
-    let credentials = loader
-        .load(
-            &access(path.clone(), "x"),
-            PluginCachePolicy::Bypass,
-            TIMEOUT,
-        )
-        .await
-        .unwrap();
+    let credentials = loaded(&loader, &access(path.clone(), "x")).await.unwrap();
     assert_eq!(credentials.token.as_deref(), Some("abc"));
     assert_eq!(
         reason(&loader, &access(path.clone(), "y")).await,
@@ -192,10 +175,7 @@ async fn a_context_of_a_file_is_read_with_the_files_that_it_names() {
         "FileUnreadable"
     );
     std::fs::write(&path, "hunter2: [").unwrap();
-    let error = loader
-        .load(&access(path, "x"), PluginCachePolicy::Bypass, TIMEOUT)
-        .await
-        .unwrap_err();
+    let error = loaded(&loader, &access(path, "x")).await.unwrap_err();
     assert!(
         !format!("{} {error:?}", causes(&error)).contains("hunter2"),
         "{error:?}"
@@ -231,56 +211,22 @@ async fn a_token_is_sent_only_to_addresses_and_proxies_that_its_secret_allows() 
     let loader = Loader::from(control_plane_with(
         "member.example.com, proxy.example.com:1080",
     ));
-    let reason_of = async |url: &str, proxy: Option<&str>| {
-        let loaded = loader
-            .load(
-                &MemberAccess::Endpoint(endpoint(url, proxy)),
-                PluginCachePolicy::Bypass,
-                TIMEOUT,
-            )
-            .await;
-        loaded.map_or_else(|error| error.reason(), |_| "allowed")
-    };
-    assert_eq!(
-        reason_of("https://member.example.com:6443", None).await,
-        "allowed"
-    );
-    assert_eq!(
-        reason_of(
-            "https://member.example.com",
-            Some("socks5://proxy.example.com")
-        )
-        .await,
-        "allowed"
-    );
-    assert_eq!(
-        reason_of("https://attacker.example.net", None).await,
-        "HostNotAllowed"
-    );
-    assert_eq!(
-        reason_of("https://member.example.com.attacker.net", None).await,
-        "HostNotAllowed"
-    );
-    assert_eq!(
-        reason_of(
-            "https://member.example.com",
-            Some("http://attacker.example.net:3128")
-        )
-        .await,
-        "HostNotAllowed"
-    );
-    assert_eq!(
-        reason_of(
-            "https://member.example.com",
-            Some("http://proxy.example.com:1080@attacker.example.net")
-        )
-        .await,
-        "HostNotAllowed"
-    );
-    assert_eq!(
-        reason_of("https://member.example.com@attacker.example.net", None).await,
-        "EndpointInvalid"
-    );
+    for case in [
+        "allowed https://member.example.com:6443",
+        "allowed https://member.example.com socks5://proxy.example.com",
+        "HostNotAllowed https://attacker.example.net",
+        "HostNotAllowed https://member.example.com.attacker.net",
+        "HostNotAllowed https://member.example.com http://attacker.example.net:3128",
+        "HostNotAllowed https://member.example.com http://proxy.example.com:1080@attacker.example.net",
+        "EndpointInvalid https://member.example.com@attacker.example.net",
+    ] {
+        let mut words = case.split(' ');
+        let expected = words.next().unwrap();
+        let endpoint = endpoint(words.next().unwrap(), words.next());
+        let result = loaded(&loader, &MemberAccess::Endpoint(endpoint)).await;
+        let found = result.map_or_else(|error| error.reason(), |_| "allowed");
+        assert_eq!(found, expected, "{case}");
+    }
 }
 
 #[tokio::test]
@@ -308,15 +254,16 @@ async fn a_flag_allows_secrets_without_the_annotation() {
     };
     let access = MemberAccess::Endpoint(endpoint("https://attacker.example.net", None));
     assert!(
-        Loader::new(control_plane_with(""), hosts)
-            .load(&access, PluginCachePolicy::Bypass, TIMEOUT)
+        loaded(&Loader::new(control_plane_with(""), hosts), &access)
             .await
             .is_ok()
     );
     assert!(
-        Loader::new(control_plane_with(""), SecretHosts::off())
-            .load(&access, PluginCachePolicy::Bypass, TIMEOUT)
-            .await
-            .is_ok()
+        loaded(
+            &Loader::new(control_plane_with(""), SecretHosts::off()),
+            &access
+        )
+        .await
+        .is_ok()
     );
 }

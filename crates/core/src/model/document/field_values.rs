@@ -36,7 +36,6 @@ pub(super) fn read_by(fields: &[SelectableField]) -> (Vec<FieldReading>, MemberM
 }
 
 impl<'a> FieldValues<'a> {
-    /// Reads the fields of an object.
     pub(super) fn read(
         fields: &[SelectableField],
         readings: &[FieldReading],
@@ -71,11 +70,8 @@ impl FieldReading {
                 return;
             }
         }
-        match kind {
-            FieldType::Text => values.push((position, Cow::Borrowed(""))),
-            FieldType::Number => values.push((position, Cow::Borrowed("0"))),
-            FieldType::Flag => values.push((position, Cow::Borrowed("false"))),
-            FieldType::Optional => {}
+        if kind != FieldType::Optional {
+            values.push((position, Cow::Borrowed(kind.absent())));
         }
     }
 }

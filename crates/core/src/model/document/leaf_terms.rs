@@ -26,7 +26,6 @@ pub(super) struct LeafTerms<'p> {
 }
 
 impl<'p> LeafTerms<'p> {
-    /// No terms yet.
     pub(super) fn new(fields: &'p [SelectableField], hides_data: bool) -> Self {
         Self {
             fields,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::model::{
     Object,
     index_fields::members,
-    json::{RawMembers, write_key, write_text},
+    json::{RawMembers, write_key, write_text, write_text_member},
     well_known::{DOCUMENT_KEYS, LAST_APPLIED, REDACTED_ANNOTATION},
 };
 
@@ -21,7 +21,6 @@ pub(super) fn is_set_aside(name: &str) -> bool {
     DOCUMENT_KEYS.contains(&name) || name.contains('.')
 }
 
-/// Writes `"key":[…]`, or nothing without an item.
 pub(super) fn write_list<'i>(
     out: &mut Vec<u8>,
     key: &str,
@@ -78,25 +77,17 @@ pub(super) fn write_native(out: &mut Vec<u8>, object: &Object<'_>, partial: &[(&
 pub(super) fn write_metadata(out: &mut Vec<u8>, object: &Object<'_>, redacted: &str) {
     let metadata = &object.metadata;
     out.push(b'{');
-    write_key(out, "name");
-    write_text(out, &metadata.name.0);
+    write_text_member(out, "name", &metadata.name.0);
     if let Some(namespace) = object.namespace() {
-        write_key(out, "namespace");
-        write_text(out, namespace);
+        write_text_member(out, "namespace", namespace);
     }
-    for (key, text) in [
-        ("uid", &metadata.uid),
-        ("resourceVersion", &metadata.resource_version),
-    ] {
-        write_key(out, key);
-        write_text(out, &text.0);
-    }
+    write_text_member(out, "uid", &metadata.uid.0);
+    write_text_member(out, "resourceVersion", &metadata.resource_version.0);
     if !metadata.labels.0.is_empty() {
         write_key(out, "labels");
         out.push(b'{');
         for (key, value) in &metadata.labels.0 {
-            write_key(out, &key.0);
-            write_text(out, &value.0);
+            write_text_member(out, &key.0, &value.0);
         }
         out.push(b'}');
     }
@@ -122,8 +113,7 @@ pub(super) fn write_metadata(out: &mut Vec<u8>, object: &Object<'_>, redacted: &
             out.extend_from_slice(written.as_bytes());
         }
         if !redacted.is_empty() {
-            write_key(out, REDACTED_ANNOTATION);
-            write_text(out, redacted);
+            write_text_member(out, REDACTED_ANNOTATION, redacted);
         }
         out.push(b'}');
     }

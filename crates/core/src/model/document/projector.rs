@@ -23,7 +23,7 @@ use crate::{
         flat, hex,
         index_fields::{self, members},
         interpreted_fields, is_interpreted_field,
-        json::{write_key, write_text},
+        json::{write_key, write_text, write_text_member},
         json_line::JsonLine,
         member_mask::MemberMask,
         number,
@@ -94,8 +94,7 @@ impl Projector {
             (index_fields::KIND, &*gvk.kind),
             (index_fields::CLUSTER, cluster.as_str()),
         ] {
-            write_key(&mut head, key);
-            write_text(&mut head, value);
+            write_text_member(&mut head, key, value);
         }
         write_key(&mut head, index_fields::SEARCH);
         head.push(b'{');
@@ -103,8 +102,7 @@ impl Projector {
             (members::RESOURCE, &resource.plural),
             (members::GROUP, &gvk.group),
         ] {
-            write_key(&mut head, key);
-            write_text(&mut head, value);
+            write_text_member(&mut head, key, value);
         }
         Self {
             projection: projection.clone(),
@@ -193,28 +191,28 @@ impl Projector {
         interpreter: Option<&dyn Interpret>,
         indexed_at: &str,
     ) -> Result<Document, ObjectError> {
-        let details = DocumentDetails {
-            interpreter,
-            indexed_at,
-        };
         if self.projection.redacts_nothing() {
-            return Ok(self.without_hidden_values(object, Vec::new(), details));
+            return Ok(self.without_hidden_values(object, Vec::new(), interpreter, indexed_at));
         }
         let (redacted, removed) = self
             .projection
             .redacted(object.json)
             .map_err(ObjectError::Unredactable)?;
         let removed = removed.into_iter().map(str::to_owned).collect();
-        Ok(self.without_hidden_values(&Object::parse(redacted.get())?, removed, details))
+        Ok(self.without_hidden_values(
+            &Object::parse(redacted.get())?,
+            removed,
+            interpreter,
+            indexed_at,
+        ))
     }
 
     /// The document of an object that cannot be stored: its identity, and the reason.
     pub fn identity(&self, object: &Object<'_>, reason: &str, indexed_at: &str) -> Document {
         let mut out = self.head.clone();
-        write_key(&mut out, members::REJECTED);
-        write_text(&mut out, &number::cut(reason, MAX_FIELD_VALUE_BYTES));
-        write_key(&mut out, members::INDEXED_AT);
-        write_text(&mut out, indexed_at);
+        let reason = number::cut(reason, MAX_FIELD_VALUE_BYTES);
+        write_text_member(&mut out, members::REJECTED, &reason);
+        write_text_member(&mut out, members::INDEXED_AT, indexed_at);
         out.push(b'}');
         write_key(&mut out, "metadata");
         write_metadata(&mut out, &object.identity(), "$");
@@ -232,7 +230,8 @@ impl Projector {
         &self,
         object: &Object<'_>,
         mut removed: Vec<String>,
-        details: DocumentDetails<'_>,
+        interpreter: Option<&dyn Interpret>,
+        indexed_at: &str,
     ) -> Document {
         let hidden = object
             .rest
@@ -242,9 +241,9 @@ impl Projector {
         match without_hidden_values(object, self.hides_data) {
             Some((stripped, paths)) => {
                 removed.extend(paths);
-                self.encode(&stripped, &removed, details)
+                self.encode(&stripped, &removed, interpreter, indexed_at)
             }
-            None => self.encode(object, &removed, details),
+            None => self.encode(object, &removed, interpreter, indexed_at),
         }
     }
 
@@ -252,17 +251,16 @@ impl Projector {
         &self,
         object: &Object<'_>,
         removed: &[String],
-        details: DocumentDetails<'_>,
+        interpreter: Option<&dyn Interpret>,
+        indexed_at: &str,
     ) -> Document {
         let shown = self.without_hidden_data(object);
-        let mask = match details.interpreter.map(Interpret::reads) {
-            Some(reads) if reads.is_everything() => reads,
+        let mask = match interpreter.map(Interpret::reads) {
+            Some(reads) if reads.is_whole => reads,
             _ => &self.mask,
         };
         let tree = shown.tree(&self.api_version, &self.kind, mask);
-        let interpretation = details
-            .interpreter
-            .map(|interpreter| interpreter.interpret(&tree));
+        let interpretation = interpreter.map(|interpreter| interpreter.interpret(&tree));
         let mut values = FieldValues::read(&self.fields, &self.readings, &tree);
         if let Some(interpretation) = &interpretation {
             let first = self.native_fields;
@@ -281,8 +279,7 @@ impl Projector {
         if let Some(interpretation) = &interpretation {
             interpretation.write(&mut out);
         }
-        write_key(&mut out, members::INDEXED_AT);
-        write_text(&mut out, details.indexed_at);
+        write_text_member(&mut out, members::INDEXED_AT, indexed_at);
         write_native(&mut out, object, &flat);
         out.push(b'}');
         write_key(&mut out, "metadata");
@@ -312,8 +309,8 @@ impl Projector {
     ) {
         write_label_terms(out, object);
         if leaves.is_cut() {
-            write_key(out, members::REJECTED);
-            write_text(out, "it has too many fields to index all of them");
+            let reason = "it has too many fields to index all of them";
+            write_text_member(out, members::REJECTED, reason);
         }
         write_field_terms(out, &self.fields, object, values, leaves);
         write_sort_keys(out, &self.fields, &self.readings, values);
@@ -372,12 +369,4 @@ impl Projector {
     fn hides(&self, key: &str) -> bool {
         self.hides_data && is_data(key)
     }
-}
-
-/// What a document has besides its object.
-#[derive(Clone, Copy)]
-struct DocumentDetails<'d> {
-    /// Says what the object means.
-    interpreter: Option<&'d dyn Interpret>,
-    indexed_at: &'d str,
 }

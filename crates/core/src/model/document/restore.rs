@@ -6,7 +6,7 @@ use serde::de::Error as _;
 use crate::model::{
     ClusterName, Interpretation, JsonScanner, ScanFault,
     index_fields::{self, members},
-    json::{Json, RawMembers, write_key, write_members, write_text},
+    json::{Json, RawMembers, write_key, write_members, write_text_member},
     well_known::{CLUSTER_ANNOTATION, DOCUMENT_KEYS},
 };
 
@@ -110,8 +110,7 @@ fn write_annotated(
         let others = annotations.0.iter();
         write_members(out, others.filter(|(key, _)| key.0 != CLUSTER_ANNOTATION));
     }
-    write_key(out, CLUSTER_ANNOTATION);
-    write_text(out, cluster.as_str());
+    write_text_member(out, CLUSTER_ANNOTATION, cluster.as_str());
     out.extend_from_slice(b"}}");
     Ok(())
 }

@@ -138,7 +138,7 @@ proptest! {
         let mut scanner = JsonScanner::new(&text);
         scanner.value().unwrap();
         let found: Vec<(usize, usize)> = scanner
-            .into_containers()
+            .containers
             .iter()
             .map(|container| (container.length as usize, container.containers as usize))
             .collect();
@@ -164,8 +164,8 @@ fn no_depth_exhausts_the_stack_or_the_memory() {
             let mut scanner = JsonScanner::new(&text);
             scanner.value().unwrap();
             assert_eq!(scanner.end(), Ok(()));
-            assert_eq!(scanner.deepest(), levels);
-            let containers = scanner.into_containers();
+            assert_eq!(scanner.deepest, levels);
+            let containers = scanner.containers;
             assert_eq!(containers.len(), levels.min(MAX_KEPT_DEPTH));
             assert_eq!(containers[0].length as usize, text.len());
             assert_eq!(containers[0].containers as usize, containers.len());

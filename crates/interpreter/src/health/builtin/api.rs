@@ -39,14 +39,14 @@ fn terminating(object: Tree<'_>) -> Assessment {
         [] => "pending deletion".to_owned(),
         messages => messages.join(" "),
     };
-    Assessment::new(Health::Progressing, "Deleting", &message)
+    Assessment::progressing("Deleting", &message)
 }
 
 /// Source: Argo CD, `resource_customizations/apiextensions.k8s.io/CustomResourceDefinition`.
 pub fn custom_resource_definition(object: Tree<'_>) -> Assessment {
     if list(object, &["status", "conditions"]).is_empty() {
         let message = "no conditions are reported yet";
-        return Assessment::new(Health::Progressing, "NoStatus", message);
+        return Assessment::progressing("NoStatus", message);
     }
     if let Some(terminating) = with_status(object, "Terminating", "True") {
         return condition::assess(Health::Progressing, terminating);
@@ -64,7 +64,7 @@ pub fn custom_resource_definition(object: Tree<'_>) -> Assessment {
         Some(found) => condition::assess(Health::Degraded, found),
         None => {
             let message = "the definition is not established";
-            Assessment::new(Health::Degraded, "NotEstablished", message)
+            Assessment::degraded("NotEstablished", message)
         }
     }
 }
@@ -73,7 +73,7 @@ pub fn custom_resource_definition(object: Tree<'_>) -> Assessment {
 pub fn api_service(object: Tree<'_>) -> Assessment {
     let Some(available) = condition_of(object, "Available") else {
         let message = "availability is not reported yet";
-        return Assessment::new(Health::Progressing, "NoStatus", message);
+        return Assessment::progressing("NoStatus", message);
     };
     match text(available, &["status"]) {
         "True" => Assessment::new(Health::Healthy, "", text(available, &["message"])),
@@ -92,8 +92,8 @@ pub fn certificate_signing_request(object: Tree<'_>) -> Assessment {
     }
     if with_status(object, "Approved", "True").is_some() {
         let message = "approved, waiting for the signer";
-        return Assessment::new(Health::Progressing, "WaitingForSigner", message);
+        return Assessment::progressing("WaitingForSigner", message);
     }
     let message = "waiting for approval";
-    Assessment::new(Health::Progressing, "WaitingForApproval", message)
+    Assessment::progressing("WaitingForApproval", message)
 }

@@ -3,10 +3,10 @@
 use fleetdex_core::model::JsonTree;
 use serde_json::Value;
 
-use super::condition::{self, find, generation_lag, has_status};
+use super::condition::{self, count, find, generation_lag, has_status};
 use crate::{
     health::{Assessment, Health},
-    value::{Tree, Trees, at, integer, list, text, version},
+    value::{Tree, Trees, at, list, text, version},
 };
 
 /// Version 1 has its conditions in an annotation.
@@ -62,11 +62,7 @@ fn by_autoscaler_conditions(conditions: Trees<'_>) -> Assessment {
     }
     match of("AbleToScale", "True").or(limited) {
         Some(found) => Assessment::new(Health::Healthy, "", text(found, &["message"])),
-        None => Assessment::new(
-            Health::Progressing,
-            "WaitingToAutoscale",
-            "waiting to autoscale",
-        ),
+        None => Assessment::progressing("WaitingToAutoscale", "waiting to autoscale"),
     }
 }
 
@@ -83,7 +79,7 @@ pub fn pod_disruption_budget(object: Tree<'_>) -> Assessment {
         return lag;
     }
     if !at(object, &["status"]).is_object() {
-        return Assessment::new(Health::Progressing, "NoStatus", "no status is reported yet");
+        return Assessment::progressing("NoStatus", "no status is reported yet");
     }
     let failed = list(object, &["status", "conditions"])
         .iter()
@@ -92,10 +88,10 @@ pub fn pod_disruption_budget(object: Tree<'_>) -> Assessment {
         return condition::assess(Health::Degraded, failed);
     }
     let [current, desired, allowed] = ["currentHealthy", "desiredHealthy", "disruptionsAllowed"]
-        .map(|field| integer(object, &["status", field]).unwrap_or(0));
+        .map(|field| count(object, field));
     if current < desired {
         let message = format!("{current} pods are healthy, {desired} are required");
-        return Assessment::new(Health::Degraded, "InsufficientPods", &message);
+        return Assessment::degraded("InsufficientPods", &message);
     }
     let message = if allowed == 0 {
         "no disruption allowed now"

@@ -2,10 +2,10 @@
 
 use fleetdex_core::model::TreeMembers;
 
-use super::condition::{self, first_true, unknown_phase};
+use super::condition::{self, count, first_true, unknown_phase};
 use crate::{
     health::{Assessment, Health},
-    value::{Tree, flag, integer, list, map, text},
+    value::{Tree, flag, list, map, text},
 };
 
 /// The statuses of its conditions count: a job that was resumed has `Suspended=False`.
@@ -22,10 +22,10 @@ pub fn job(object: Tree<'_>) -> Assessment {
     if flag(object, &["spec", "suspend"]) {
         return Assessment::new(Health::Suspended, "JobSuspended", "the job is suspended");
     }
-    let [active, succeeded, failed] = ["active", "succeeded", "failed"]
-        .map(|field| integer(object, &["status", field]).unwrap_or(0));
+    let [active, succeeded, failed] =
+        ["active", "succeeded", "failed"].map(|field| count(object, field));
     let message = format!("pods: {active} active, {succeeded} succeeded, {failed} failed");
-    Assessment::new(Health::Progressing, "JobRunning", &message)
+    Assessment::progressing("JobRunning", &message)
 }
 
 /// Degraded, if the last run is known to have failed. The status cannot tell whether a job that has
@@ -44,8 +44,7 @@ pub fn cron_job(object: Tree<'_>) -> Assessment {
     match text(object, &["status", "lastSuccessfulTime"]) {
         _ if scheduled.is_empty() => Assessment::new(Health::Healthy, "", "not scheduled yet"),
         "" => Assessment::new(Health::Healthy, "", "has not succeeded yet"),
-        succeeded if succeeded < scheduled => Assessment::new(
-            Health::Degraded,
+        succeeded if succeeded < scheduled => Assessment::degraded(
             "LastRunFailed",
             &format!("the run of {scheduled} did not succeed; the last success was at {succeeded}"),
         ),
@@ -57,10 +56,10 @@ pub fn cron_job(object: Tree<'_>) -> Assessment {
 pub fn workflow(object: Tree<'_>) -> Assessment {
     let message = text(object, &["status", "message"]);
     match text(object, &["status", "phase"]) {
-        "" => Assessment::new(Health::Progressing, "NoStatus", message),
-        phase @ ("Pending" | "Running") => Assessment::new(Health::Progressing, phase, message),
+        "" => Assessment::progressing("NoStatus", message),
+        phase @ ("Pending" | "Running") => Assessment::progressing(phase, message),
         "Succeeded" => Assessment::new(Health::Healthy, "", message),
-        phase @ ("Failed" | "Error") => Assessment::new(Health::Degraded, phase, message),
+        phase @ ("Failed" | "Error") => Assessment::degraded(phase, message),
         other => unknown_phase(other),
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Source: Argo CD, `resource_customizations/cluster.x-k8s.io`.
 
-use super::condition::{self, generation_lag, no_phase, with_status};
+use super::condition::{self, count, generation_lag, no_phase, with_status};
 use crate::{
     health::{Assessment, Health},
     value::{Tree, condition as condition_of, flag, integer, map, text, version},
@@ -42,8 +42,8 @@ fn failure(object: Tree<'_>) -> Option<Assessment> {
     let message = text(object, &["status", "failureMessage"]);
     match (reason, message) {
         ("", "") => None,
-        ("", message) => Some(Assessment::new(Health::Degraded, "Failed", message)),
-        (reason, message) => Some(Assessment::new(Health::Degraded, reason, message)),
+        ("", message) => Some(Assessment::degraded("Failed", message)),
+        (reason, message) => Some(Assessment::degraded(reason, message)),
     }
 }
 
@@ -86,28 +86,27 @@ fn machine_pool(object: Tree<'_>) -> Assessment {
 /// A deployment is not healthy before all its machines are new and ready.
 fn machine_deployment(object: Tree<'_>) -> Assessment {
     let by_phase = by_phase(object, &["Running"], &[]);
-    let count = |field| integer(object, &["status", field]);
-    let replicas = count("replicas").unwrap_or(0);
-    let updated = count("updatedReplicas").or(count("upToDateReplicas"));
-    let [updated, ready] = [updated, count("readyReplicas")].map(|count| count.unwrap_or(0));
+    let [replicas, new, ready] =
+        ["replicas", "upToDateReplicas", "readyReplicas"].map(|field| count(object, field));
+    let updated = integer(object, &["status", "updatedReplicas"]).unwrap_or(new);
     if by_phase.health != Health::Healthy || (updated >= replicas && ready >= replicas) {
         return by_phase;
     }
     let message = format!("{updated} of {replicas} machines are updated, {ready} ready");
-    Assessment::new(Health::Progressing, "RolloutInProgress", &message)
+    Assessment::progressing("RolloutInProgress", &message)
 }
 
 fn machine_health_check(object: Tree<'_>) -> Assessment {
     let Some(current) = integer(object, &["status", "currentHealthy"]) else {
         let message = "no status is reported yet";
-        return Assessment::new(Health::Progressing, "NoStatus", message);
+        return Assessment::progressing("NoStatus", message);
     };
-    let expected = integer(object, &["status", "expectedMachines"]).unwrap_or(0);
+    let expected = count(object, "expectedMachines");
     if current == expected {
         return Assessment::plain(Health::Healthy);
     }
     let message = format!("{current} of {expected} machines are healthy");
-    Assessment::new(Health::Degraded, "UnhealthyMachines", &message)
+    Assessment::degraded("UnhealthyMachines", &message)
 }
 
 fn by_phase(object: Tree<'_>, healthy: &[&str], degraded: &[&str]) -> Assessment {

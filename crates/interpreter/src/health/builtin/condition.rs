@@ -4,14 +4,13 @@ use std::borrow::Cow;
 
 use crate::{
     health::{Assessment, Health},
-    value::{Tree, Trees, condition, integer, text},
+    value::{Tree, condition, integer, text},
 };
 
 /// The condition of a type in a list.
-pub fn find<'v>(conditions: Trees<'v>, kind: &str) -> Option<Tree<'v>> {
-    conditions
-        .iter()
-        .find(|condition| text(*condition, &["type"]) == kind)
+pub fn find<'v>(conditions: impl IntoIterator<Item = Tree<'v>>, kind: &str) -> Option<Tree<'v>> {
+    let mut conditions = conditions.into_iter();
+    conditions.find(|condition| text(*condition, &["type"]) == kind)
 }
 
 /// The condition of a type in `status.conditions`, if it has this status.
@@ -41,6 +40,11 @@ pub fn reason(condition: Tree<'_>) -> Cow<'_, str> {
     }
 }
 
+/// A count in `status`; zero if there is none.
+pub fn count(object: Tree<'_>, field: &str) -> i64 {
+    integer(object, &["status", field]).unwrap_or(0)
+}
+
 /// An assessment with the reason and message of a condition.
 pub fn assess(health: Health, condition: Tree<'_>) -> Assessment {
     Assessment::new(health, &reason(condition), text(condition, &["message"]))
@@ -50,10 +54,9 @@ pub fn assess(health: Health, condition: Tree<'_>) -> Assessment {
 /// counts as zero.
 pub fn generation_lag(object: Tree<'_>) -> Option<Assessment> {
     let generation = integer(object, &["metadata", "generation"]).unwrap_or(0);
-    let observed = integer(object, &["status", "observedGeneration"]).unwrap_or(0);
+    let observed = count(object, "observedGeneration");
     (generation > observed).then(|| {
-        Assessment::new(
-            Health::Progressing,
+        Assessment::progressing(
             "GenerationNotObserved",
             &format!("generation {generation} is not observed yet, but {observed}"),
         )
@@ -62,16 +65,13 @@ pub fn generation_lag(object: Tree<'_>) -> Option<Assessment> {
 
 /// Whether a condition was made for an older generation than the object's.
 pub fn is_stale(object: Tree<'_>, condition: Tree<'_>) -> bool {
-    let generation = integer(object, &["metadata", "generation"]);
     let observed = integer(condition, &["observedGeneration"]);
-    generation
-        .zip(observed)
-        .is_some_and(|(generation, observed)| observed < generation)
+    observed.is_some() && observed < integer(object, &["metadata", "generation"])
 }
 
 /// The assessment of an object whose status has no phase yet.
 pub fn no_phase() -> Assessment {
-    Assessment::new(Health::Progressing, "NoStatus", "no phase is reported yet")
+    Assessment::progressing("NoStatus", "no phase is reported yet")
 }
 
 /// The assessment of a phase that no rule knows.

@@ -2,6 +2,8 @@
 //!
 //! Source: Argo CD, `resource_customizations/gateway.networking.k8s.io`.
 
+use std::collections::BTreeSet;
+
 use super::condition::{self, find, has_status, is_stale};
 use crate::{
     health::{Assessment, Health},
@@ -27,7 +29,7 @@ pub fn assess(group: &str, kind: &str, object: Tree<'_>) -> Option<Assessment> {
 
 fn gateway_class(object: Tree<'_>) -> Assessment {
     let fresh = fresh(object, list(object, &["status", "conditions"]));
-    let Some(accepted) = fresh.find("Accepted") else {
+    let Some(accepted) = find(fresh, "Accepted") else {
         return waiting();
     };
     match text(accepted, &["status"]) {
@@ -41,7 +43,7 @@ fn gateway(object: Tree<'_>) -> Assessment {
     let conditions = fresh(object, list(object, &["status", "conditions"]));
     let listeners = list(object, &["status", "listeners"]);
     let is_stale = conditions.is_empty() && !list(object, &["status", "conditions"]).is_empty();
-    if let Some(problem) = conditions.bad_condition() {
+    if let Some(problem) = bad_condition(&conditions) {
         return problem.assess("");
     }
     let mut has_conditions = !conditions.is_empty();
@@ -49,11 +51,7 @@ fn gateway(object: Tree<'_>) -> Assessment {
     for listener in listeners {
         let conditions = fresh(object, list(listener, &["conditions"]));
         has_conditions |= !conditions.is_empty();
-        problems.extend(
-            conditions
-                .bad_condition()
-                .map(|problem| (listener, problem)),
-        );
+        problems.extend(bad_condition(&conditions).map(|problem| (listener, problem)));
     }
     match worst(problems) {
         _ if is_stale || !has_conditions => waiting(),
@@ -71,7 +69,7 @@ fn route(object: Tree<'_>) -> Assessment {
     for parent in list(object, &["status", "parents"]) {
         let conditions = fresh(object, list(parent, &["conditions"]));
         has_parent |= !conditions.is_empty();
-        problems.extend(conditions.bad_condition().map(|problem| (parent, problem)));
+        problems.extend(bad_condition(&conditions).map(|problem| (parent, problem)));
     }
     match worst(problems) {
         Some((parent, problem)) => {
@@ -101,18 +99,29 @@ fn policy(object: Tree<'_>) -> Assessment {
     });
     if let Some(late) = late {
         let message = format!("waiting for ancestor {:?}", ancestor_name(late));
-        return Assessment::new(Health::Progressing, "GenerationNotObserved", &message);
+        return Assessment::progressing("GenerationNotObserved", &message);
     }
-    let responsible = Responsible::of(ancestors);
+    // The controllers that have accepted the policy. Each controller in a cluster writes about each
+    // policy; one that does not know the target is not responsible, unless no other one is.
+    let accepting: BTreeSet<&str> = ancestors
+        .iter()
+        .filter(|ancestor| accepted(ancestor).is_some_and(|found| has_status(found, "True")))
+        .map(controller)
+        .collect();
+    let is_responsible = |ancestor: &Tree<'_>| {
+        let is_unknown =
+            accepted(ancestor).is_some_and(|found| text(found, &["reason"]) == "TargetNotFound");
+        !is_unknown || accepting.is_empty() || accepting.contains(controller(ancestor))
+    };
     let refusal = ancestors
         .iter()
-        .filter(|ancestor| !responsible.excludes(ancestor))
+        .filter(is_responsible)
         .find_map(|ancestor| Some((ancestor, refusal(ancestor)?)));
     match refusal {
         Some((ancestor, problem)) => {
             problem.assess(&format!("ancestor {:?}: ", ancestor_name(ancestor)))
         }
-        None if responsible.controllers.is_empty() => waiting(),
+        None if accepting.is_empty() => waiting(),
         None => Assessment::plain(Health::Healthy),
     }
 }
@@ -133,31 +142,8 @@ fn refusal(ancestor: Tree<'_>) -> Option<BadCondition<'_>> {
         })
 }
 
-/// The controllers that have accepted a policy. Each controller in a cluster writes about each
-/// policy; one that does not know the target is not responsible, unless no other one is.
-struct Responsible<'v> {
-    controllers: std::collections::BTreeSet<&'v str>,
-}
-
-impl<'v> Responsible<'v> {
-    fn of(ancestors: Trees<'v>) -> Self {
-        let accepts = |ancestor: &Tree<'_>| {
-            find(list(ancestor, &["conditions"]), "Accepted")
-                .is_some_and(|accepted| has_status(accepted, "True"))
-        };
-        let accepting = ancestors.iter().filter(accepts);
-        Self {
-            controllers: accepting.map(controller).collect(),
-        }
-    }
-
-    fn excludes(&self, ancestor: Tree<'_>) -> bool {
-        let is_unknown = find(list(ancestor, &["conditions"]), "Accepted")
-            .is_some_and(|accepted| text(accepted, &["reason"]) == "TargetNotFound");
-        is_unknown
-            && !self.controllers.is_empty()
-            && !self.controllers.contains(controller(ancestor))
-    }
+fn accepted(ancestor: Tree<'_>) -> Option<Tree<'_>> {
+    find(list(ancestor, &["conditions"]), "Accepted")
 }
 
 fn controller(ancestor: Tree<'_>) -> &str {
@@ -165,15 +151,11 @@ fn controller(ancestor: Tree<'_>) -> &str {
 }
 
 /// The conditions of one list that are of the object's generation.
-struct Fresh<'v>(Vec<Tree<'v>>);
-
-fn fresh<'v>(object: Tree<'_>, conditions: Trees<'v>) -> Fresh<'v> {
-    Fresh(
-        conditions
-            .iter()
-            .filter(|found| !is_stale(object, found))
-            .collect(),
-    )
+fn fresh<'v>(object: Tree<'_>, conditions: Trees<'v>) -> Vec<Tree<'v>> {
+    let conditions = conditions.iter();
+    conditions
+        .filter(|found| !is_stale(object, found))
+        .collect()
 }
 
 /// A condition that is not as it should be.
@@ -182,36 +164,18 @@ struct BadCondition<'v> {
     condition: Tree<'v>,
 }
 
-impl<'v> Fresh<'v> {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn find(&self, kind: &str) -> Option<Tree<'v>> {
-        self.0
-            .iter()
-            .copied()
-            .find(|found| text(*found, &["type"]) == kind)
-    }
-
-    fn find_with(&self, kind: &str, status: &str) -> Option<Tree<'v>> {
-        self.find(kind).filter(|found| has_status(found, status))
-    }
-
-    fn bad_condition(&self) -> Option<BadCondition<'v>> {
-        let unprogrammed = self
-            .find("Programmed")
-            .filter(|found| !has_status(found, "True"));
-        let failed = self
-            .find_with("ResolvedRefs", "False")
-            .or_else(|| self.find_with("Accepted", "False"))
-            .or_else(|| self.find_with("Conflicted", "True"))
-            .or(unprogrammed.filter(|found| is_final(found)));
-        let bad = |health| move |condition| BadCondition { health, condition };
-        failed
-            .map(bad(Health::Degraded))
-            .or_else(|| unprogrammed.map(bad(Health::Progressing)))
-    }
+fn bad_condition<'v>(conditions: &[Tree<'v>]) -> Option<BadCondition<'v>> {
+    let find = |kind| find(conditions.iter().copied(), kind);
+    let with = |kind, status| find(kind).filter(|found| has_status(found, status));
+    let unprogrammed = find("Programmed").filter(|found| !has_status(found, "True"));
+    let failed = with("ResolvedRefs", "False")
+        .or_else(|| with("Accepted", "False"))
+        .or_else(|| with("Conflicted", "True"))
+        .or(unprogrammed.filter(|found| is_final(found)));
+    let bad = |health| move |condition| BadCondition { health, condition };
+    failed
+        .map(bad(Health::Degraded))
+        .or_else(|| unprogrammed.map(bad(Health::Progressing)))
 }
 
 /// Whether `Programmed` is False for a reason that does not pass by itself.
@@ -237,5 +201,5 @@ impl BadCondition<'_> {
 
 fn waiting() -> Assessment {
     let message = "no controller has reported a status for this generation yet";
-    Assessment::new(Health::Progressing, "WaitingForController", message)
+    Assessment::progressing("WaitingForController", message)
 }

@@ -3,7 +3,7 @@
 //! Source:
 //! <https://github.com/karmada-io/karmada/blob/master/pkg/resourceinterpreter/default/native/healthy.go>.
 
-use super::network::has_address;
+use super::{condition::count, network::has_address};
 use crate::value::{Tree, condition, integer, text};
 
 /// The boolean of Karmada's native rule for the object's kind; `None` for kinds without one.
@@ -81,8 +81,4 @@ fn is_pod_up(object: Tree<'_>) -> bool {
 /// Whether a count reaches `spec.replicas`, if that is set.
 fn at_least_desired(count: i64, object: Tree<'_>) -> bool {
     integer(object, &["spec", "replicas"]).is_none_or(|desired| count >= desired)
-}
-
-fn count(object: Tree<'_>, field: &str) -> i64 {
-    integer(object, &["status", field]).unwrap_or(0)
 }

@@ -15,13 +15,13 @@ pub fn service(object: Tree<'_>) -> Assessment {
     if let Some((port, error)) = port_with_error(object) {
         let port = integer(port, &["port"]).unwrap_or(0);
         let message = format!("the load balancer reports {error} for port {port}");
-        return Assessment::new(Health::Degraded, error, &message);
+        return Assessment::degraded(error, &message);
     }
     if has_address(object) {
         return Assessment::plain(Health::Healthy);
     }
     let message = "the load balancer has no address yet";
-    Assessment::new(Health::Progressing, "LoadBalancerPending", message)
+    Assessment::progressing("LoadBalancerPending", message)
 }
 
 /// Some controllers never publish an address, so the lack of one is no trouble.
@@ -29,7 +29,7 @@ pub fn ingress(object: Tree<'_>) -> Assessment {
     if has_address(object) {
         return Assessment::plain(Health::Healthy);
     }
-    Assessment::new(Health::Progressing, "NoAddress", "no address published")
+    Assessment::progressing("NoAddress", "no address published")
 }
 
 /// Whether a load balancer has an address. Source: Karmada, `default/native/healthy.go`.

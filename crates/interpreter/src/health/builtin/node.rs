@@ -17,14 +17,14 @@ const TROUBLES: &[&str] = &[
 pub fn node(object: Tree<'_>) -> Assessment {
     if list(object, &["status", "conditions"]).is_empty() {
         let message = "the kubelet has not reported a status yet";
-        return Assessment::new(Health::Progressing, "NoStatus", message);
+        return Assessment::progressing("NoStatus", message);
     }
     if let Some(unready) = unready(object) {
         return unready;
     }
     if let Some(trouble) = first_true(object, TROUBLES) {
         let kind = text(trouble, &["type"]);
-        return Assessment::new(Health::Degraded, kind, text(trouble, &["message"]));
+        return Assessment::degraded(kind, text(trouble, &["message"]));
     }
     if flag(object, &["spec", "unschedulable"]) {
         return Assessment::new(Health::Suspended, "Unschedulable", "the node is cordoned");
@@ -35,11 +35,7 @@ pub fn node(object: Tree<'_>) -> Assessment {
 fn unready(object: Tree<'_>) -> Option<Assessment> {
     let Some(ready) = condition_of(object, "Ready") else {
         let message = "the node has no Ready condition";
-        return Some(Assessment::new(
-            Health::Degraded,
-            "NodeStatusUnknown",
-            message,
-        ));
+        return Some(Assessment::degraded("NodeStatusUnknown", message));
     };
     if has_status(ready, "True") {
         return None;
@@ -48,9 +44,5 @@ fn unready(object: Tree<'_>) -> Option<Assessment> {
         ("", "Unknown") => "the kubelet is silent",
         (message, _) => message,
     };
-    Some(Assessment::new(
-        Health::Degraded,
-        &condition::reason(ready),
-        message,
-    ))
+    Some(Assessment::degraded(&condition::reason(ready), message))
 }

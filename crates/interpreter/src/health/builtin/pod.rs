@@ -3,7 +3,7 @@
 use super::condition::{self, no_phase, unknown_phase, with_status};
 use crate::{
     health::{Assessment, Health},
-    value::{Tree, Trees, at, integer, list, text},
+    value::{Tree, Trees, at, integer, list, text, text_or},
 };
 
 /// How many containers a message names.
@@ -37,7 +37,7 @@ fn by_phase(object: Tree<'_>) -> Assessment {
 fn running(object: Tree<'_>) -> Assessment {
     if with_status(object, "Ready", "True").is_some() {
         return if is_of_job(object) {
-            Assessment::new(Health::Progressing, "JobRunning", "the job is running")
+            Assessment::progressing("JobRunning", "the job is running")
         } else {
             with_message(object, Health::Healthy, "")
         };
@@ -55,19 +55,13 @@ fn is_of_job(object: Tree<'_>) -> bool {
 
 /// Degraded, if a container waits for something that does not come by itself.
 fn blocked(object: Tree<'_>) -> Option<Assessment> {
-    let blocked: Vec<Tree<'_>> = init_containers(object)
-        .iter()
-        .chain(containers(object))
+    let blocked: Vec<Tree<'_>> = all_containers(object)
         .filter(|container| is_trouble(waiting_reason(container)))
         .take(MAX_CONTAINERS)
         .collect();
     let reason = waiting_reason(blocked.first()?);
     let messages: Vec<String> = blocked.into_iter().map(waiting_message).collect();
-    Some(Assessment::new(
-        Health::Degraded,
-        reason,
-        &messages.join("; "),
-    ))
+    Some(Assessment::degraded(reason, &messages.join("; ")))
 }
 
 /// Source: Argo CD, `health_pod.go`; an invalid image name is no better than one that cannot be
@@ -86,10 +80,7 @@ fn waiting_reason(container: Tree<'_>) -> &str {
 fn waiting_message(container: Tree<'_>) -> String {
     let name = text(container, &["name"]);
     let reason = waiting_reason(container);
-    let message = match text(container, &["state", "waiting", "message"]) {
-        "" => reason,
-        message => message,
-    };
+    let message = text_or(container, &["state", "waiting", "message"], reason);
     match last_failure(container) {
         Some(failure) => format!("container {name:?}: {message}, {}", exit(failure)),
         None => format!("container {name:?}: {message}"),
@@ -102,11 +93,7 @@ fn unscheduled(object: Tree<'_>) -> Option<Assessment> {
     match text(condition, &["reason"]) {
         "SchedulingGated" => Some(condition::assess(Health::Suspended, condition)),
         // The reason of the scheduler's event, which is the word that users know.
-        "Unschedulable" => Some(Assessment::new(
-            Health::Degraded,
-            "FailedScheduling",
-            message,
-        )),
+        "Unschedulable" => Some(Assessment::degraded("FailedScheduling", message)),
         "" => None,
         _ => Some(condition::assess(Health::Progressing, condition)),
     }
@@ -124,11 +111,7 @@ fn crashed(object: Tree<'_>) -> Option<Assessment> {
         restarts(container),
         exit(failure)
     );
-    Some(Assessment::new(
-        Health::Degraded,
-        exit_reason(failure),
-        &message,
-    ))
+    Some(Assessment::degraded(exit_reason(failure), &message))
 }
 
 fn restarts(container: Tree<'_>) -> i64 {
@@ -136,9 +119,7 @@ fn restarts(container: Tree<'_>) -> i64 {
 }
 
 fn failed(object: Tree<'_>) -> Assessment {
-    let container = init_containers(object)
-        .iter()
-        .chain(containers(object))
+    let container = all_containers(object)
         .find_map(|container| Some((container, failure(at(container, TERMINATED))?)));
     let reason = match (text(object, &["status", "reason"]), container) {
         ("", Some((_, failure))) => exit_reason(failure),
@@ -149,7 +130,7 @@ fn failed(object: Tree<'_>) -> Assessment {
         ("", Some((container, failure))) => failure_message(container, failure),
         (message, _) => message.to_owned(),
     };
-    Assessment::new(Health::Degraded, reason, &message)
+    Assessment::degraded(reason, &message)
 }
 
 fn failure_message(container: Tree<'_>, failure: Tree<'_>) -> String {
@@ -179,44 +160,39 @@ fn exit(failure: Tree<'_>) -> String {
 }
 
 fn exit_reason(failure: Tree<'_>) -> &str {
-    match text(failure, &["reason"]) {
-        "" => "Error",
-        reason => reason,
-    }
+    text_or(failure, &["reason"], "Error")
 }
 
 fn starting(object: Tree<'_>, fallback: &str) -> Assessment {
-    let waiting = init_containers(object)
-        .iter()
-        .chain(containers(object))
-        .find(|container| !waiting_reason(container).is_empty());
+    let waiting = all_containers(object).find(|container| !waiting_reason(container).is_empty());
     if let Some(container) = waiting {
         let message = waiting_message(container);
-        return Assessment::new(Health::Progressing, waiting_reason(container), &message);
+        return Assessment::progressing(waiting_reason(container), &message);
     }
     let message = text(object, &["status", "message"]);
     let reason = text(object, &["status", "reason"]);
     match with_status(object, "Ready", "False") {
         Some(condition) if reason.is_empty() => condition::assess(Health::Progressing, condition),
         Some(condition) if message.is_empty() => {
-            Assessment::new(Health::Progressing, reason, text(condition, &["message"]))
+            Assessment::progressing(reason, text(condition, &["message"]))
         }
-        _ if reason.is_empty() => Assessment::new(Health::Progressing, fallback, message),
+        _ if reason.is_empty() => Assessment::progressing(fallback, message),
         // Such as NodeLost.
-        _ => Assessment::new(Health::Progressing, reason, message),
+        _ => Assessment::progressing(reason, message),
     }
 }
 
-fn with_message(object: Tree<'_>, health: Health, fallback: &str) -> Assessment {
-    let message = match text(object, &["status", "message"]) {
-        "" => fallback,
-        message => message,
-    };
+fn with_message(object: Tree<'_>, health: Health, fallback: &'static str) -> Assessment {
+    let message = text_or(object, &["status", "message"], fallback);
     Assessment::new(health, text(object, &["status", "reason"]), message)
 }
 
 fn containers(object: Tree<'_>) -> Trees<'_> {
     list(object, &["status", "containerStatuses"])
+}
+
+fn all_containers(object: Tree<'_>) -> impl Iterator<Item = Tree<'_>> {
+    init_containers(object).iter().chain(containers(object))
 }
 
 fn init_containers(object: Tree<'_>) -> Trees<'_> {

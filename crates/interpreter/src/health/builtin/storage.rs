@@ -3,7 +3,7 @@
 use super::condition::{self, first_true, no_phase, unknown_phase};
 use crate::{
     health::{Assessment, Health},
-    value::{Tree, map, text},
+    value::{Tree, map, text, text_or},
 };
 
 /// A released volume that is retained waits for an administrator.
@@ -11,14 +11,11 @@ pub fn persistent_volume(object: Tree<'_>) -> Assessment {
     let message = text(object, &["status", "message"]);
     match text(object, &["status", "phase"]) {
         "Available" | "Bound" => Assessment::new(Health::Healthy, "", message),
-        "Pending" => Assessment::new(Health::Progressing, "Pending", message),
+        "Pending" => Assessment::progressing("Pending", message),
         "Released" => released(object),
         "Failed" => {
-            let reason = match text(object, &["status", "reason"]) {
-                "" => "VolumeFailed",
-                reason => reason,
-            };
-            Assessment::new(Health::Degraded, reason, message)
+            let reason = text_or(object, &["status", "reason"], "VolumeFailed");
+            Assessment::degraded(reason, message)
         }
         "" => no_phase(),
         other => unknown_phase(other),
@@ -32,7 +29,7 @@ fn released(object: Tree<'_>) -> Assessment {
         return Assessment::new(Health::Suspended, "Released", message);
     }
     let message = "the claim is gone; the volume is about to be reclaimed";
-    Assessment::new(Health::Progressing, "Released", message)
+    Assessment::progressing("Released", message)
 }
 
 const RESIZE_ERRORS: &[&str] = &[
@@ -47,14 +44,14 @@ pub fn persistent_volume_claim(object: Tree<'_>) -> Assessment {
     let phase = text(object, &["status", "phase"]);
     if phase == "Lost" {
         let message = "the volume of the claim does not exist any more";
-        return Assessment::new(Health::Degraded, "Lost", message);
+        return Assessment::degraded("Lost", message);
     }
     if let Some(error) = first_true(object, RESIZE_ERRORS) {
         return condition::assess(Health::Degraded, error);
     }
     if let Some((resource, status)) = infeasible(object) {
         let message = format!("{resource} cannot be changed to what the claim requests");
-        return Assessment::new(Health::Degraded, status, &message);
+        return Assessment::degraded(status, &message);
     }
     match phase {
         "Bound" => first_true(object, RESIZING).map_or_else(
@@ -63,7 +60,7 @@ pub fn persistent_volume_claim(object: Tree<'_>) -> Assessment {
         ),
         "Pending" => {
             let message = "the claim waits for a volume or for its first consumer";
-            Assessment::new(Health::Progressing, "Pending", message)
+            Assessment::progressing("Pending", message)
         }
         "" => no_phase(),
         other => unknown_phase(other),

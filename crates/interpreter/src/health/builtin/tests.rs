@@ -25,26 +25,20 @@ use super::*;
 use crate::{
     health::{self, Health},
     reads,
+    test_rows::rows,
 };
 
-/// An object's members, without `apiVersion` and `kind`; its health and reason; a part of its
-/// message.
-type Case = (
-    &'static str,
-    &'static str,
-    Health,
-    &'static str,
-    &'static str,
-);
-
 /// Asserts each case, and that no odd variant of its object panics.
-fn check(api_version: &str, kind: &str, cases: &[Case]) {
-    for (name, members, health, reason, message) in cases {
+///
+/// A case is a name, a health, a reason, a part of the message, and an object's members without
+/// `apiVersion` and `kind`.
+fn check(api_version: &str, kind: &str, cases: &str) {
+    for [name, health, reason, message, members] in rows(cases) {
         let object = object(api_version, kind, members);
         let found = health::assess(&(&object).into(), health::KnownStatus::Written);
         assert_eq!(
-            (found.health, found.reason.as_str()),
-            (*health, *reason),
+            (format!("{:?}", found.health), found.reason.as_str()),
+            (health.to_owned(), reason),
             "{kind}: {name}: {found:?}"
         );
         assert!(

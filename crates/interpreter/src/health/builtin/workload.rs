@@ -1,6 +1,6 @@
 //! Deployments, stateful sets, daemon sets, replica sets and replication controllers.
 
-use super::condition::{self, generation_lag, with_status};
+use super::condition::{self, count, generation_lag, with_status};
 use crate::{
     health::{Assessment, Health},
     value::{Tree, at, condition as condition_of, flag, integer, text},
@@ -30,8 +30,7 @@ fn failed_deployment(object: Tree<'_>) -> Option<Assessment> {
             })
         })?;
     let message = format!("{} ({})", text(cause, &["message"]), counts(object));
-    Some(Assessment::new(
-        Health::Degraded,
+    Some(Assessment::degraded(
         &condition::reason(cause),
         message.trim_start(),
     ))
@@ -48,7 +47,7 @@ fn rollout(object: Tree<'_>) -> Option<Assessment> {
                 None if is_rolled_out => "ReplicasUnavailable".into(),
                 None => "RolloutInProgress".into(),
             };
-            Assessment::new(Health::Progressing, &reason, &counts(object))
+            Assessment::progressing(&reason, &counts(object))
         })
     })
 }
@@ -64,22 +63,14 @@ fn replicas_to_update(object: Tree<'_>) -> Option<Assessment> {
     } else {
         return None;
     };
-    Some(Assessment::new(
-        Health::Progressing,
-        "RolloutInProgress",
-        &message,
-    ))
+    Some(Assessment::progressing("RolloutInProgress", &message))
 }
 
 /// A partition and `OnDelete` leave pods at the old revision on purpose. Other old pods are an
 /// update in progress.
 pub fn stateful_set(object: Tree<'_>) -> Assessment {
     if count(object, "observedGeneration") == 0 {
-        return Assessment::new(
-            Health::Progressing,
-            "GenerationNotObserved",
-            "no generation is observed yet",
-        );
+        return Assessment::progressing("GenerationNotObserved", "no generation is observed yet");
     }
     generation_lag(object)
         .or_else(|| unready_stateful_set(object))
@@ -95,8 +86,7 @@ fn unready_stateful_set(object: Tree<'_>) -> Option<Assessment> {
     };
     let up = count(object, field);
     let desired = desired(object).filter(|desired| up < *desired)?;
-    Some(Assessment::new(
-        Health::Progressing,
+    Some(Assessment::progressing(
         "ReplicasNotReady",
         &format!("{up} of {desired} replicas are {word}"),
     ))
@@ -114,11 +104,11 @@ fn updating_stateful_set(object: Tree<'_>) -> Assessment {
     let rolling_update = at(object, &["spec", "updateStrategy", "rollingUpdate"]);
     if old > integer(rolling_update, &["partition"]).unwrap_or(0) {
         let message = format!("{updated} replicas are updated, {old} run the old revision");
-        return Assessment::new(Health::Progressing, "RolloutInProgress", &message);
+        return Assessment::progressing("RolloutInProgress", &message);
     }
     if !rolling_update.is_object() && !is_rolled {
         let message = "the new revision is not the current one yet";
-        return Assessment::new(Health::Progressing, "RolloutInProgress", message);
+        return Assessment::progressing("RolloutInProgress", message);
     }
     Assessment::plain(Health::Healthy)
 }
@@ -163,8 +153,7 @@ pub fn replica_set(object: Tree<'_>) -> Assessment {
     }
     let available = count(object, "availableReplicas");
     match desired(object).filter(|desired| available < *desired) {
-        Some(desired) => Assessment::new(
-            Health::Progressing,
+        Some(desired) => Assessment::progressing(
             "ReplicasUnavailable",
             &format!("{available} of {desired} replicas are available"),
         ),
@@ -174,10 +163,6 @@ pub fn replica_set(object: Tree<'_>) -> Assessment {
 
 fn desired(object: Tree<'_>) -> Option<i64> {
     integer(object, &["spec", "replicas"])
-}
-
-fn count(object: Tree<'_>, field: &str) -> i64 {
-    integer(object, &["status", field]).unwrap_or(0)
 }
 
 fn counts(object: Tree<'_>) -> String {

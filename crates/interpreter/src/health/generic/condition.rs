@@ -4,17 +4,15 @@
 use fleetdex_core::model::JsonTree;
 
 use super::evidence::{Basis, EvidenceSet, Indication};
-use super::tone::{Tone, tokens};
+use super::tone::{tokens, tone};
 use super::words::{self, Classes};
 use crate::value::{Tree, Trees, integer, text};
 
 /// Conditions of a list after these are not read.
 pub(super) const MAX_CONDITIONS: usize = 128;
 
-/// What a list of conditions says.
 #[derive(Debug, Default)]
 pub(super) struct Judgement<'v> {
-    /// The evidence in it.
     pub(super) evidence: EvidenceSet<'v>,
     /// The conditions that sum the object up are about an earlier generation.
     pub(super) stale: bool,
@@ -152,30 +150,13 @@ impl Role {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ConditionStatus {
-    True,
-    False,
-    Unknown,
-}
-
-impl ConditionStatus {
-    const ALL: [Self; 3] = [Self::True, Self::False, Self::Unknown];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-            Self::Unknown => "Unknown",
-        }
-    }
-}
+const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 
 /// The status of a condition as a word. Authors of schemas without types write it as a boolean.
 fn status_word(condition: Tree<'_>) -> &str {
     match condition.get("status") {
-        Some(JsonTree::Bool(true)) => ConditionStatus::True.as_str(),
-        Some(JsonTree::Bool(false)) => ConditionStatus::False.as_str(),
+        Some(JsonTree::Bool(true)) => "True",
+        Some(JsonTree::Bool(false)) => "False",
         _ => text(condition, &["status"]),
     }
 }
@@ -186,7 +167,7 @@ struct StatusCondition<'v> {
     /// The type without the domain before it.
     name: &'v str,
     role: Role,
-    status: ConditionStatus,
+    status: &'static str,
     reason: &'v str,
     message: &'v str,
     severity: &'v str,
@@ -204,9 +185,9 @@ impl<'v> StatusCondition<'v> {
         Some(Self {
             name,
             role: Role::of(name),
-            status: ConditionStatus::ALL
+            status: STATUSES
                 .into_iter()
-                .find(|status| status.as_str().eq_ignore_ascii_case(word))?,
+                .find(|status| status.eq_ignore_ascii_case(word))?,
             reason: text(value, &["reason"]),
             message: text(value, &["message"]),
             severity: text(value, &["severity"]),
@@ -215,28 +196,28 @@ impl<'v> StatusCondition<'v> {
     }
 
     fn is_older_than(&self, generation: Option<i64>) -> bool {
-        matches!((self.observed_generation, generation), (Some(observed), Some(current)) if observed < current)
+        self.observed_generation.is_some() && self.observed_generation < generation
     }
 
     fn basis(&self) -> Basis<'v> {
         Basis::Condition {
             name: self.name,
-            status: self.status.as_str(),
+            status: self.status,
             reason: self.reason,
             message: self.message,
         }
     }
 
     fn pause(&self) -> Option<Indication> {
-        (self.status == ConditionStatus::True).then_some(Indication::Suspended)
+        (self.status == "True").then_some(Indication::Suspended)
     }
 
     fn problem(&self) -> Option<Indication> {
-        if self.status != ConditionStatus::True {
+        if self.status != "True" {
             return None;
         }
-        let reason = Tone::of(self.reason);
-        if reason.busy() && !reason.bad() && !reason.absent() {
+        let reason = tone(self.reason);
+        if reason.has(Classes::UNFINISHED) && !reason.has(Classes::BAD | Classes::ABSENT) {
             return Some(Indication::Progressing);
         }
         Some(Indication::Degraded)
@@ -248,49 +229,47 @@ impl<'v> StatusCondition<'v> {
     }
 
     fn activity(&self) -> Option<Indication> {
-        let reason = Tone::of(self.reason);
+        let reason = tone(self.reason);
         match self.status {
-            ConditionStatus::True | ConditionStatus::False if reason.bad() => {
-                Some(Indication::Degraded)
+            "True" | "False" if reason.has(Classes::BAD) => Some(Indication::Degraded),
+            "True" => (!reason.has(Classes::DONE)).then_some(Indication::Progressing),
+            "False" => None,
+            _ => {
+                let is_busy = self.said().has(Classes::UNFINISHED);
+                is_busy.then_some(Indication::Progressing)
             }
-            ConditionStatus::True if reason.done() => None,
-            ConditionStatus::True => Some(Indication::Progressing),
-            ConditionStatus::False => None,
-            ConditionStatus::Unknown => self.tone().busy().then_some(Indication::Progressing),
         }
     }
 
     /// Judges a condition that is meant to be true; `None` if it says nothing that is understood.
     fn state(&self, active: bool) -> Option<Indication> {
-        let reason = Tone::of(self.reason);
+        let reason = tone(self.reason);
         match self.status {
-            ConditionStatus::True if reason.bad() => Some(Indication::Degraded),
-            ConditionStatus::True => self.is_familiar().then_some(Indication::Healthy),
-            ConditionStatus::Unknown | ConditionStatus::False if reason.paused() => {
-                Some(Indication::Suspended)
-            }
-            ConditionStatus::Unknown if reason.bad() => Some(Indication::Degraded),
-            ConditionStatus::Unknown => Some(Indication::Progressing),
-            ConditionStatus::False => Some(self.not_met(active)),
+            "True" if reason.has(Classes::BAD) => Some(Indication::Degraded),
+            "True" => self.is_familiar().then_some(Indication::Healthy),
+            _ if reason.has(Classes::PAUSED) => Some(Indication::Suspended),
+            "False" => Some(self.not_met(active)),
+            _ if reason.has(Classes::BAD) => Some(Indication::Degraded),
+            _ => Some(Indication::Progressing),
         }
     }
 
     /// Judges a condition that is meant to be true and is false.
     fn not_met(&self, active: bool) -> Indication {
-        let tone = self.tone();
+        let said = self.said();
         let is_verdict = words::whole(self.name).has(Classes::VERDICT);
         let busy = if is_verdict {
-            tone.under_way()
+            Classes::BUSY
         } else {
-            tone.busy()
+            Classes::UNFINISHED
         };
-        if tone.bad() || self.severity.eq_ignore_ascii_case("Error") {
+        if said.has(Classes::BAD) || self.severity.eq_ignore_ascii_case("Error") {
             return Indication::Degraded;
         }
-        if tone.absent() && !active {
+        if said.has(Classes::ABSENT) && !active {
             return Indication::Degraded;
         }
-        if tone.absent() || busy || self.severity.eq_ignore_ascii_case("Info") {
+        if said.has(Classes::ABSENT | busy) || self.severity.eq_ignore_ascii_case("Info") {
             return Indication::Progressing;
         }
         if is_verdict {
@@ -310,7 +289,7 @@ impl<'v> StatusCondition<'v> {
             })
     }
 
-    fn tone(&self) -> Tone {
-        Tone::of(self.reason).and(Tone::of(self.message))
+    fn said(&self) -> Classes {
+        tone(self.reason) | tone(self.message)
     }
 }

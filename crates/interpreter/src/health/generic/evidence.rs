@@ -34,7 +34,6 @@ impl Indication {
     }
 }
 
-/// Where an indication comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Basis<'v> {
     /// A condition, or a container's state.
@@ -125,7 +124,6 @@ impl Evidence<'_> {
 pub(super) struct EvidenceSet<'v>([Option<Evidence<'v>>; Indication::ALL.len()]);
 
 impl<'v> EvidenceSet<'v> {
-    /// Adds a piece of evidence.
     pub(super) fn add(&mut self, indication: Indication, basis: Basis<'v>) {
         let place = &mut self.0[indication as usize];
         let keeps = place.is_some_and(|earlier| earlier.basis.explains() || !basis.explains());
@@ -134,19 +132,16 @@ impl<'v> EvidenceSet<'v> {
         }
     }
 
-    /// Adds all evidence of another place.
     pub(super) fn extend(&mut self, others: &Self) {
         for evidence in others.0.iter().flatten() {
             self.add(evidence.indication, evidence.basis);
         }
     }
 
-    /// The evidence that wins.
     pub(super) fn winner(&self) -> Option<Evidence<'v>> {
         self.0.iter().flatten().next().copied()
     }
 
-    /// The evidence with an indication.
     pub(super) fn of(&self, indication: Indication) -> Option<Evidence<'v>> {
         self.0[indication as usize]
     }

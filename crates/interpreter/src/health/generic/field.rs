@@ -3,7 +3,7 @@
 use fleetdex_core::model::JsonTree;
 
 use super::evidence::{Basis, EvidenceSet, Indication};
-use super::tone::{Tone, tokens};
+use super::tone::{tokens, tone};
 use super::words::{self, Classes};
 use crate::value::{Tree, TreeObject, as_integer, list, text};
 
@@ -29,7 +29,6 @@ const SCHEDULED_COUNTERS: [&str; 3] = ["numberReady", "numberAvailable", "update
 /// The ends of the names of fields such as `statusReplicas: 1/3`.
 const FRACTION_FIELDS: [&str; 3] = ["ready", "replicas", "available"];
 
-/// The fields that are judged.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'v> {
     /// The status or a map in it.
@@ -40,10 +39,8 @@ pub(super) struct Fields<'v> {
     pub(super) runs_to_completion: bool,
 }
 
-/// What the fields say.
 #[derive(Debug, Default)]
 pub(super) struct Reading<'v> {
-    /// The evidence in them.
     pub(super) evidence: EvidenceSet<'v>,
     /// The first status word that is not understood.
     pub(super) not_understood: Option<Basis<'v>>,
@@ -83,18 +80,18 @@ impl<'v> Fields<'v> {
     }
 
     fn indication(&self, word: &str) -> Option<Indication> {
-        let tone = Tone::of(word);
-        if tone.paused() {
+        let said = tone(word);
+        if said.has(Classes::PAUSED) {
             return Some(Indication::Suspended);
         }
-        if tone.bad() || tone.absent() {
+        if said.has(Classes::BAD | Classes::ABSENT) {
             return Some(Indication::Degraded);
         }
         let runs = self.runs_to_completion && word.eq_ignore_ascii_case("running");
-        if tone.busy() || runs {
+        if said.has(Classes::UNFINISHED) || runs {
             return Some(Indication::Progressing);
         }
-        tone.good().then_some(Indication::Healthy)
+        said.has(Classes::GOOD).then_some(Indication::Healthy)
     }
 
     fn counter(&self, field: &'v str, value: Tree<'_>, evidence: &mut EvidenceSet<'v>) {

@@ -5,7 +5,8 @@ use fleetdex_core::model::JsonTree;
 use super::condition::{self, MAX_CONDITIONS};
 use super::evidence::{Basis, Evidence, EvidenceSet, Indication};
 use super::field::{Fields, Reading};
-use super::tone::Tone;
+use super::tone::tone;
+use super::words::Classes;
 use crate::value::{Tree, TreeObject, integer, list, map, text};
 
 /// Levels below the status that are visited. A list and its items are one level.
@@ -30,7 +31,6 @@ pub(super) struct Nested<'v> {
 }
 
 impl<'v> Nested<'v> {
-    /// Looks below the fields of a status.
     pub(super) fn below(fields: Fields<'v>, generation: Option<i64>) -> Self {
         let mut nested = Self {
             generation,
@@ -140,7 +140,7 @@ fn judge_container_state<'v>(name: &'v str, state: Tree<'v>, evidence: &mut Evid
     let (reason, message) = (text(state, &["reason"]), text(state, &["message"]));
     let indication = match name {
         "waiting" if map(state, &[]).is_none() => return,
-        "waiting" if Tone::of(reason).bad() => Indication::Degraded,
+        "waiting" if tone(reason).has(Classes::BAD) => Indication::Degraded,
         "waiting" => Indication::Progressing,
         "terminated" if integer(state, &["exitCode"]).is_some_and(|code| code != 0) => {
             Indication::Degraded

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use super::super::{Health, KnownStatus, MAX_MESSAGE_BYTES, MAX_REASON_BYTES};
 use super::assess;
+use crate::test_rows::rows;
 
 mod conditions;
 mod fields;
@@ -27,10 +28,11 @@ fn with_status(yaml: &str) -> Value {
     json!({"kind": "Widget", "metadata": {"generation": 3}, "status": object(yaml)})
 }
 
+/// A case is the health of a Widget, and its status.
 #[track_caller]
-fn expect_statuses(cases: &[(&str, Health)]) {
-    for (status, expected) in cases {
-        assert_eq!(of_status(status), *expected, "{status}");
+fn expect_statuses(cases: &str) {
+    for [health, status] in rows(cases) {
+        assert_eq!(format!("{:?}", of_status(status)), health, "{status}");
     }
 }
 
@@ -165,40 +167,27 @@ fn a_status_of_an_earlier_generation_is_progressing() {
 
 #[test]
 fn of_several_pieces_of_evidence_the_worst_wins() {
-    expect_statuses(&[
-        ("{phase: Ready, ready: false}", Health::Progressing),
-        (
-            "{phase: Ready, ready: false, error: no disk}",
-            Health::Degraded,
-        ),
-        (
-            "{phase: Paused, ready: false, error: no disk}",
-            Health::Suspended,
-        ),
-        (
-            "{phase: Updating, conditions: [{type: Ready, status: 'False', reason: Odd}]}",
-            Health::Progressing,
-        ),
-        (
-            "{phase: Ready, conditions: [{type: Ready, status: 'False', reason: Odd}]}",
-            Health::Degraded,
-        ),
-    ]);
+    let cases = r"
+        Progressing | {phase: Ready, ready: false}
+        Degraded | {phase: Ready, ready: false, error: no disk}
+        Suspended | {phase: Paused, ready: false, error: no disk}
+        Progressing | {phase: Updating, conditions: [{type: Ready, status: 'False', reason: Odd}]}
+        Degraded | {phase: Ready, conditions: [{type: Ready, status: 'False', reason: Odd}]}
+    ";
+    expect_statuses(cases);
 }
 
 #[test]
 fn texts_of_the_status_count_only_without_evidence() {
-    expect_statuses(&[
-        ("{message: the quota is exceeded}", Health::Degraded),
-        ("{reason: Waiting, count: 1}", Health::Progressing),
-        (
-            "{reason: Waiting, description: it failed}",
-            Health::Degraded,
-        ),
-        ("{message: all is well}", Health::Healthy),
-        ("{message: it failed once, phase: Ready}", Health::Healthy),
-        ("{message: it failed once, phase: Purple}", Health::Unknown),
-    ]);
+    let cases = r"
+        Degraded | {message: the quota is exceeded}
+        Progressing | {reason: Waiting, count: 1}
+        Degraded | {reason: Waiting, description: it failed}
+        Healthy | {message: all is well}
+        Healthy | {message: it failed once, phase: Ready}
+        Unknown | {message: it failed once, phase: Purple}
+    ";
+    expect_statuses(cases);
 }
 
 #[test]
@@ -215,58 +204,35 @@ fn a_word_that_is_not_understood_is_unknown_and_named() {
 
 #[test]
 fn without_any_evidence_an_empty_list_of_conditions_is_progressing() {
-    expect_statuses(&[
-        ("{address: a, conditions: []}", Health::Progressing),
-        (
-            "{gateway: {address: a, conditions: []}}",
-            Health::Progressing,
-        ),
-        ("{address: a}", Health::Healthy),
-        ("{address: a, conditions: none}", Health::Healthy),
-    ]);
+    let cases = r"
+        Progressing | {address: a, conditions: []}
+        Progressing | {gateway: {address: a, conditions: []}}
+        Healthy | {address: a}
+        Healthy | {address: a, conditions: none}
+    ";
+    expect_statuses(cases);
 }
 
 #[test]
 fn reason_and_message_name_what_decided() {
-    for (status, reason, message) in [
-        (
-            "{conditions: [{type: Ready, status: 'False', reason: AuthFailed, message: bad token}]}",
-            "AuthFailed",
-            "bad token",
-        ),
-        (
-            "{conditions: [{type: Ready, status: 'False'}]}",
-            "NotReady",
-            "Ready is False",
-        ),
-        ("{phase: Failed}", "Failed", "phase is Failed"),
-        ("{state: failed to start}", "state", "failed to start"),
-        ("{ready: false}", "ready", "ready is false"),
-        (
-            "{conditions: [{type: Ready, status: 'True', observedGeneration: 2, message: all is well}]}",
-            "observedGeneration",
-            "Ready is about an earlier generation",
-        ),
-        (
-            "{reason: QuotaExceeded}",
-            "QuotaExceeded",
-            "reason is QuotaExceeded",
-        ),
-        ("{message: the disk failed}", "message", "the disk failed"),
-        ("{phase: light purple}", "phase", "light purple"),
-        ("{error: {message: no disk}}", "error", "no disk"),
-        ("{errors: [no disk, no net]}", "errors", "no disk"),
-        (
-            "{phase: Failed, failureMessage: no disk}",
-            "failureMessage",
-            "no disk",
-        ),
-        (
-            "{readyReplicas: 1, replicas: 3}",
-            "readyReplicas",
-            "readyReplicas is 1 of 3",
-        ),
-    ] {
+    let cases = r"
+        {conditions: [{type: Ready, status: 'False', reason: AuthFailed, message: bad token}]}
+            | AuthFailed | bad token
+        {conditions: [{type: Ready, status: 'False'}]} | NotReady | Ready is False
+        {phase: Failed} | Failed | phase is Failed
+        {state: failed to start} | state | failed to start
+        {ready: false} | ready | ready is false
+        {conditions: [{type: Ready, status: 'True', observedGeneration: 2, message: all is well}]}
+            | observedGeneration | Ready is about an earlier generation
+        {reason: QuotaExceeded} | QuotaExceeded | reason is QuotaExceeded
+        {message: the disk failed} | message | the disk failed
+        {phase: light purple} | phase | light purple
+        {error: {message: no disk}} | error | no disk
+        {errors: [no disk, no net]} | errors | no disk
+        {phase: Failed, failureMessage: no disk} | failureMessage | no disk
+        {readyReplicas: 1, replicas: 3} | readyReplicas | readyReplicas is 1 of 3
+    ";
+    for [status, reason, message] in rows(cases) {
         let assessment = assess(&(&with_status(status)).into(), KnownStatus::Unknown);
         assert_eq!(assessment.reason, reason, "{status}");
         assert_eq!(assessment.message, message, "{status}");

@@ -23,70 +23,24 @@ const COUNTED: [Classes; 5] = [
 ];
 
 /// What a text says. It may say several things at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tone(Classes);
-
-impl Tone {
-    /// The tone of a text.
-    pub(super) fn of(text: &str) -> Self {
-        let mut found = Classes::default();
-        let mut since_negation = usize::MAX;
-        let mut latest = [""; MAX_PHRASE];
-        for token in tokens(&text[..text.floor_char_boundary(MAX_BYTES)]) {
-            let classes = words::classes(token);
-            found = found | counted(classes, since_negation < NEGATION_REACH);
-            latest = [token, latest[0], latest[1]];
-            if classes.has(Classes::ENDS_PHRASE) {
-                found = found | phrase(&latest);
-            }
-            since_negation = if classes.has(Classes::NEGATION) {
-                0
-            } else {
-                since_negation.saturating_add(1)
-            };
+pub(super) fn tone(text: &str) -> Classes {
+    let mut found = Classes::default();
+    let mut since_negation = usize::MAX;
+    let mut latest = [""; MAX_PHRASE];
+    for token in tokens(&text[..text.floor_char_boundary(MAX_BYTES)]) {
+        let classes = words::classes(token);
+        found = found | counted(classes, since_negation < NEGATION_REACH);
+        latest = [token, latest[0], latest[1]];
+        if classes.has(Classes::ENDS_PHRASE) {
+            found = found | phrase(&latest);
         }
-        Self(found)
+        since_negation = if classes.has(Classes::NEGATION) {
+            0
+        } else {
+            since_negation.saturating_add(1)
+        };
     }
-
-    /// What this or the other text says.
-    pub(super) fn and(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Something is wrong.
-    pub(super) fn bad(self) -> bool {
-        self.0.has(Classes::BAD)
-    }
-
-    /// Something is not there.
-    pub(super) fn absent(self) -> bool {
-        self.0.has(Classes::ABSENT)
-    }
-
-    /// It rests on purpose.
-    pub(super) fn paused(self) -> bool {
-        self.0.has(Classes::PAUSED)
-    }
-
-    /// Something is under way, or not as it should be yet.
-    pub(super) fn busy(self) -> bool {
-        self.0.has(Classes::BUSY | Classes::NOT_GOOD)
-    }
-
-    /// Something is under way; "not ready" alone does not say so.
-    pub(super) fn under_way(self) -> bool {
-        self.0.has(Classes::BUSY)
-    }
-
-    /// Something is as it should be.
-    pub(super) fn good(self) -> bool {
-        self.0.has(Classes::GOOD)
-    }
-
-    /// Something has ended well.
-    pub(super) fn done(self) -> bool {
-        self.0.has(Classes::DONE)
-    }
+    found
 }
 
 /// What a word adds to the tone of its text.

@@ -36,6 +36,8 @@ impl Classes {
     pub(super) const ABSENT: Self = Self(1 << 11);
     /// A good word after a negation.
     pub(super) const NOT_GOOD: Self = Self(1 << 12);
+    /// Something is under way, or not as it should be yet; "not ready" alone is the latter.
+    pub(super) const UNFINISHED: Self = Self(Self::BUSY.0 | Self::NOT_GOOD.0);
     /// A word in -ing that names no activity.
     const NO_ACTIVITY: Self = Self(1 << 13);
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::report::{earliest_time, latest_time, reported, sums, with_status};
+use super::report::{latest_time, reported, sums, times, with_status};
 use crate::{
     native::{counters, kind::NativeKind},
     request::AggregatedStatusItem,
@@ -25,8 +25,8 @@ pub fn aggregated(object: &Value, items: &[AggregatedStatusItem]) -> Value {
     }
     let start = Some(text(old, &["startTime"]))
         .filter(|time| !time.is_empty())
-        .or_else(|| of_all(items, "startTime", earliest_time));
-    let completion = of_all(items, "completionTime", latest_time);
+        .or_else(|| of_all(items, "startTime")?.into_iter().min());
+    let completion = of_all(items, "completionTime").and_then(|times| times.into_iter().max());
     for (name, time) in [("startTime", start), ("completionTime", completion)] {
         if let Some(time) = time {
             status.insert(name.to_owned(), time.into());
@@ -38,23 +38,11 @@ pub fn aggregated(object: &Value, items: &[AggregatedStatusItem]) -> Value {
     with_status(object, Value::Object(status))
 }
 
-/// One of the times of a name, if every member has one.
-fn of_all<'i>(
-    items: &'i [AggregatedStatusItem],
-    name: &str,
-    choose: impl Fn(Statuses<'i>, &str) -> Option<&'i str>,
-) -> Option<&'i str> {
-    let statuses: Vec<&Value> = reported(items).map(|(_, status)| status).collect();
-    let with_time = statuses
-        .iter()
-        .filter(|status| !text(**status, &[name]).is_empty())
-        .count();
-    (with_time == items.len())
-        .then(|| choose(statuses.into_iter(), name))
-        .flatten()
+/// The times of a name, if every member has one.
+fn of_all<'i>(items: &'i [AggregatedStatusItem], name: &str) -> Option<Vec<&'i str>> {
+    let times: Vec<&str> = times(reported(items).map(|(_, status)| status), name).collect();
+    (times.len() == items.len()).then_some(times)
 }
-
-type Statuses<'i> = std::vec::IntoIter<&'i Value>;
 
 /// The conditions of the whole Job: Failed as soon as one member's has failed, Complete once all
 /// are.

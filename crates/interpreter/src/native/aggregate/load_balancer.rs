@@ -27,11 +27,17 @@ pub fn ingress(object: &Value, items: &[AggregatedStatusItem]) -> Value {
 }
 
 fn aggregated(object: &Value, items: &[AggregatedStatusItem], with_ip_mode: bool) -> Value {
-    let mut ports_of: BTreeMap<BalancerAddress<'_>, BTreeSet<BalancerPort<'_>>> = BTreeMap::new();
+    // Entries are told apart and ordered by host name, those without one last, then by IP, then by
+    // mode.
+    let mut ports_of: BTreeMap<_, BTreeSet<BalancerPort<'_>>> = BTreeMap::new();
     let entries = reported(items).flat_map(|(_, status)| list(status, &ENTRIES));
     for entry in entries.filter(|entry| entry.is_object()) {
+        let hostname = text(entry, &["hostname"]);
+        let mode = Some(text(entry, &["ipMode"])).filter(|_| with_ip_mode);
+        let mode = mode.unwrap_or_default();
+        let ip = text(entry, &["ip"]);
+        let address = (hostname.is_empty(), hostname, ip, mode.is_empty(), mode);
         let ports = list(entry, &["ports"]).iter().map(BalancerPort::of);
-        let address = BalancerAddress::of(entry, with_ip_mode);
         ports_of.entry(address).or_default().extend(ports);
     }
     let is_empty = ports_of.is_empty();
@@ -40,7 +46,15 @@ fn aggregated(object: &Value, items: &[AggregatedStatusItem], with_ip_mode: bool
     }
     let mut balancer = Map::new();
     if !is_empty {
-        let entries = ports_of.iter().map(|(address, ports)| address.entry(ports));
+        let entries = ports_of.iter().map(|((_, hostname, ip, _, mode), ports)| {
+            let texts = [("ip", *ip), ("hostname", *hostname), ("ipMode", *mode)];
+            let mut entry = with_texts(Map::new(), &texts);
+            if !ports.is_empty() {
+                let ports = ports.iter().map(BalancerPort::value).collect();
+                entry.insert("ports".to_owned(), ports);
+            }
+            Value::Object(entry)
+        });
         balancer.insert("ingress".to_owned(), entries.collect());
     }
     with_status(object, json!({ "loadBalancer": balancer }))
@@ -50,51 +64,6 @@ fn aggregated(object: &Value, items: &[AggregatedStatusItem], with_ip_mode: bool
 fn has_no_status(object: &Value) -> bool {
     let status = at(object, &["status"]);
     status.is_null() || status == &json!({}) || status == &json!({"loadBalancer": {}})
-}
-
-/// What tells entries apart, in the order of entries: by host name, those without one last, then by
-/// IP, then by mode.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct BalancerAddress<'v> {
-    without_hostname: bool,
-    hostname: &'v str,
-    ip: &'v str,
-    without_ip_mode: bool,
-    ip_mode: &'v str,
-}
-
-impl<'v> BalancerAddress<'v> {
-    fn of(entry: &'v Value, with_ip_mode: bool) -> Self {
-        let hostname = text(entry, &["hostname"]);
-        let ip_mode = if with_ip_mode {
-            text(entry, &["ipMode"])
-        } else {
-            ""
-        };
-        Self {
-            without_hostname: hostname.is_empty(),
-            hostname,
-            ip: text(entry, &["ip"]),
-            without_ip_mode: ip_mode.is_empty(),
-            ip_mode,
-        }
-    }
-
-    fn entry(&self, ports: &BTreeSet<BalancerPort<'_>>) -> Value {
-        let texts = [
-            ("ip", self.ip),
-            ("hostname", self.hostname),
-            ("ipMode", self.ip_mode),
-        ];
-        let mut entry = with_texts(Map::new(), &texts);
-        if !ports.is_empty() {
-            entry.insert(
-                "ports".to_owned(),
-                ports.iter().map(BalancerPort::value).collect(),
-            );
-        }
-        Value::Object(entry)
-    }
 }
 
 /// A port of a load balancer, in the order of ports.

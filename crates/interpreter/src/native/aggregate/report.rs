@@ -28,10 +28,13 @@ pub fn sum(counter: StatusCounter, items: &[AggregatedStatusItem]) -> i64 {
 }
 
 /// A status with the sums of some counters.
-pub fn sums(counters: &[StatusCounter], items: &[AggregatedStatusItem]) -> Map<String, Value> {
+pub fn sums(
+    counters: impl Iterator<Item = StatusCounter>,
+    items: &[AggregatedStatusItem],
+) -> Map<String, Value> {
     let mut status = Map::new();
     for counter in counters {
-        counter.write(&mut status, sum(*counter, items));
+        counter.write(&mut status, sum(counter, items));
     }
     status
 }
@@ -53,12 +56,11 @@ pub fn latest_time<'v>(values: impl Iterator<Item = &'v Value>, name: &str) -> O
     times(values, name).max()
 }
 
-/// The earliest of the times of a name.
-pub fn earliest_time<'v>(values: impl Iterator<Item = &'v Value>, name: &str) -> Option<&'v str> {
-    times(values, name).min()
-}
-
-fn times<'v>(values: impl Iterator<Item = &'v Value>, name: &str) -> impl Iterator<Item = &'v str> {
+/// The times of a name that values have.
+pub fn times<'v>(
+    values: impl Iterator<Item = &'v Value>,
+    name: &str,
+) -> impl Iterator<Item = &'v str> {
     values
         .map(move |value| text(value, &[name]))
         .filter(|time| !time.is_empty())

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{aggregated, aggregated_status, object};
+use crate::test_rows::typed;
 
 /// A workload of generation 5 with a status.
 fn workload(kind: &str, status: &Value) -> Value {
@@ -31,28 +32,23 @@ fn report(template_generation: i64, counters: &Value) -> Value {
 
 #[test]
 fn counters_add_up_and_the_generation_is_observed_when_all_members_have() {
-    for (kind, counters, twice) in [
-        (
-            "Deployment",
-            json!({"replicas": 3, "updatedReplicas": 2, "readyReplicas": 1, "availableReplicas": 1, "unavailableReplicas": 2}),
-            json!({"replicas": 6, "updatedReplicas": 4, "readyReplicas": 2, "availableReplicas": 2, "unavailableReplicas": 4}),
-        ),
-        (
-            "ReplicaSet",
-            json!({"replicas": 3, "readyReplicas": 1, "availableReplicas": 1}),
-            json!({"replicas": 6, "readyReplicas": 2, "availableReplicas": 2}),
-        ),
-        (
-            "StatefulSet",
-            json!({"replicas": 3, "readyReplicas": 2, "currentReplicas": 1, "updatedReplicas": 3, "availableReplicas": 2}),
-            json!({"replicas": 6, "readyReplicas": 4, "currentReplicas": 2, "updatedReplicas": 6, "availableReplicas": 4}),
-        ),
-        (
-            "DaemonSet",
-            json!({"currentNumberScheduled": 1, "desiredNumberScheduled": 2, "numberAvailable": 3, "numberMisscheduled": 4, "numberReady": 5, "updatedNumberScheduled": 6, "numberUnavailable": 7}),
-            json!({"currentNumberScheduled": 2, "desiredNumberScheduled": 4, "numberAvailable": 6, "numberMisscheduled": 8, "numberReady": 10, "updatedNumberScheduled": 12, "numberUnavailable": 14}),
-        ),
-    ] {
+    let cases = r#"
+        Deployment | {"replicas": 3, "updatedReplicas": 2, "readyReplicas": 1,
+            "availableReplicas": 1, "unavailableReplicas": 2} | {"replicas": 6,
+            "updatedReplicas": 4, "readyReplicas": 2, "availableReplicas": 2,
+            "unavailableReplicas": 4}
+        ReplicaSet | {"replicas": 3, "readyReplicas": 1, "availableReplicas": 1}
+            | {"replicas": 6, "readyReplicas": 2, "availableReplicas": 2}
+        StatefulSet | {"replicas": 3, "readyReplicas": 2, "currentReplicas": 1,
+            "updatedReplicas": 3, "availableReplicas": 2} | {"replicas": 6,
+            "readyReplicas": 4, "currentReplicas": 2, "updatedReplicas": 6, "availableReplicas": 4}
+        DaemonSet | {"currentNumberScheduled": 1, "desiredNumberScheduled": 2,
+            "numberAvailable": 3, "numberMisscheduled": 4, "numberReady": 5,
+            "updatedNumberScheduled": 6, "numberUnavailable": 7} | {"currentNumberScheduled": 2,
+            "desiredNumberScheduled": 4, "numberAvailable": 6, "numberMisscheduled": 8,
+            "numberReady": 10, "updatedNumberScheduled": 12, "numberUnavailable": 14}
+    "#;
+    for (kind, counters, twice) in typed::<(&str, Value, Value)>(cases) {
         let of = |observed: i64| {
             let mut status = twice.clone();
             status["observedGeneration"] = observed.into();
@@ -96,21 +92,14 @@ fn counters_add_up_and_the_generation_is_observed_when_all_members_have() {
 
 #[test]
 fn nothing_reported_is_zero_of_everything() {
-    for (kind, expected) in [
-        ("Deployment", json!({"observedGeneration": 5})),
-        (
-            "ReplicaSet",
-            json!({"observedGeneration": 5, "replicas": 0}),
-        ),
-        (
-            "StatefulSet",
-            json!({"observedGeneration": 5, "replicas": 0, "availableReplicas": 0}),
-        ),
-        (
-            "DaemonSet",
-            json!({"observedGeneration": 5, "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0}),
-        ),
-    ] {
+    let cases = r#"
+        Deployment | {"observedGeneration": 5}
+        ReplicaSet | {"observedGeneration": 5, "replicas": 0}
+        StatefulSet | {"observedGeneration": 5, "replicas": 0, "availableReplicas": 0}
+        DaemonSet | {"observedGeneration": 5, "currentNumberScheduled": 0,
+            "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0}
+    "#;
+    for (kind, expected) in typed::<(&str, Value)>(cases) {
         let before = json!({"replicas": 3, "numberReady": 3, "readyReplicas": 3});
         let mut status = aggregated_status(&workload(kind, &before), &[]);
         if kind == "DaemonSet" {

@@ -3,12 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{aggregated, aggregated_status, object};
-
-type Row = (Value, Vec<Value>, Value);
+use crate::test_rows::typed;
 
 /// Statuses before, reports of members, statuses after; null before: no status.
-fn check(api_version: &str, kind: &str, spec: &Value, table: Vec<Row>) {
-    for (before, reports, expected) in table {
+fn check(api_version: &str, kind: &str, spec: &Value, cases: &str) {
+    for (before, reports, expected) in typed::<(Value, Vec<Value>, Value)>(cases) {
         let mut object = object(api_version, kind, json!({ "spec": spec }));
         if !before.is_null() {
             object["status"] = before;
@@ -28,62 +27,27 @@ fn balancers(entries: Value) -> Value {
 
 #[test]
 fn a_service_has_the_load_balancers_of_all_members() {
-    check(
-        "v1",
-        "Service",
-        &json!({"type": "LoadBalancer"}),
-        vec![
-            (
-                json!({"conditions": []}),
-                vec![
-                    balancers(
-                        json!([{"ip": "9.9.9.9"}, {"hostname": "b"}, {"ip": "1.1.1.1", "ipMode": "VIP"}]),
-                    ),
-                    Value::Null,
-                    balancers(
-                        json!([{"hostname": "a", "ip": "2.2.2.2"}, {"ip": "1.1.1.1"}, {"ip": "1.1.1.1", "ipMode": "Proxy"}]),
-                    ),
-                ],
-                balancers(json!([
-                    {"hostname": "a", "ip": "2.2.2.2"},
-                    {"hostname": "b"},
-                    {"ip": "1.1.1.1", "ipMode": "Proxy"},
-                    {"ip": "1.1.1.1", "ipMode": "VIP"},
-                    {"ip": "1.1.1.1"},
-                    {"ip": "9.9.9.9"},
-                ])),
-            ),
-            (
-                Value::Null,
-                vec![
-                    balancers(
-                        json!([{"ip": "1.1.1.1", "ports": [{"port": 443, "protocol": "TCP"}, {"port": 80, "protocol": "UDP"}]}]),
-                    ),
-                    balancers(
-                        json!([{"ip": "1.1.1.1", "ports": [{"port": 80, "protocol": "TCP", "error": "e"}, {"port": 443, "protocol": "TCP"}, {"port": 80, "protocol": "TCP"}]}]),
-                    ),
-                ],
-                balancers(json!([{"ip": "1.1.1.1", "ports": [
-                    {"port": 80, "protocol": "TCP"},
-                    {"port": 80, "protocol": "TCP", "error": "e"},
-                    {"port": 80, "protocol": "UDP"},
-                    {"port": 443, "protocol": "TCP"},
-                ]}])),
-            ),
-            (
-                balancers(json!([{"ip": "1.1.1.1"}])),
-                vec![json!({})],
-                json!({"loadBalancer": {}}),
-            ),
-            (Value::Null, vec![json!({}), Value::Null], Value::Null),
-            (json!({}), vec![], json!({})),
-            (
-                json!({"conditions": [1]}),
-                vec![balancers(json!("odd"))],
-                json!({"loadBalancer": {}}),
-            ),
-        ],
-    );
+    let cases = r#"
+        {"conditions": []} | [{"loadBalancer": {"ingress": [{"ip": "9.9.9.9"},
+            {"hostname": "b"}, {"ip": "1.1.1.1", "ipMode": "VIP"}]}}, null,
+            {"loadBalancer": {"ingress": [{"hostname": "a", "ip": "2.2.2.2"},
+            {"ip": "1.1.1.1"}, {"ip": "1.1.1.1", "ipMode": "Proxy"}]}}] | {"loadBalancer":
+            {"ingress": [{"hostname": "a", "ip": "2.2.2.2"}, {"hostname": "b"},
+            {"ip": "1.1.1.1", "ipMode": "Proxy"}, {"ip": "1.1.1.1", "ipMode": "VIP"},
+            {"ip": "1.1.1.1"}, {"ip": "9.9.9.9"}]}}
+        null | [{"loadBalancer": {"ingress": [{"ip": "1.1.1.1", "ports": [{"port": 443,
+            "protocol": "TCP"}, {"port": 80, "protocol": "UDP"}]}]}}, {"loadBalancer": {"ingress":
+            [{"ip": "1.1.1.1", "ports": [{"port": 80, "protocol": "TCP", "error": "e"},
+            {"port": 443, "protocol": "TCP"}, {"port": 80, "protocol": "TCP"}]}]}}]
+            | {"loadBalancer": {"ingress": [{"ip": "1.1.1.1", "ports": [{"port": 80,
+            "protocol": "TCP"}, {"port": 80, "protocol": "TCP", "error": "e"},
+            {"port": 80, "protocol": "UDP"}, {"port": 443, "protocol": "TCP"}]}]}}
+        {"loadBalancer": {"ingress": [{"ip": "1.1.1.1"}]}} | [{}] | {"loadBalancer": {}}
+        null | [{}, null] | null
+        {} | [] | {}
+        {"conditions": [1]} | [{"loadBalancer": {"ingress": "odd"}}] | {"loadBalancer": {}}
+    "#;
+    check("v1", "Service", &json!({"type": "LoadBalancer"}), cases);
 }
 
 #[test]
@@ -101,24 +65,13 @@ fn a_service_of_another_type_is_left_as_it_is() {
 
 #[test]
 fn an_ingress_has_the_load_balancers_of_all_members() {
-    check(
-        "networking.k8s.io/v1",
-        "Ingress",
-        &json!({}),
-        vec![(
-            Value::Null,
-            vec![
-                balancers(json!([{"ip": "1.1.1.1", "ipMode": "VIP"}, {"hostname": "z"}])),
-                balancers(
-                    json!([{"ip": "1.1.1.1", "ports": [{"port": 80, "protocol": "TCP"}]}, 7]),
-                ),
-            ],
-            balancers(json!([
-                {"hostname": "z"},
-                {"ip": "1.1.1.1", "ports": [{"port": 80, "protocol": "TCP"}]},
-            ])),
-        )],
-    );
+    let cases = r#"
+        null | [{"loadBalancer": {"ingress": [{"ip": "1.1.1.1", "ipMode": "VIP"},
+            {"hostname": "z"}]}}, {"loadBalancer": {"ingress": [{"ip": "1.1.1.1",
+            "ports": [{"port": 80, "protocol": "TCP"}]}, 7]}}] | {"loadBalancer": {"ingress":
+            [{"hostname": "z"}, {"ip": "1.1.1.1", "ports": [{"port": 80, "protocol": "TCP"}]}]}}
+    "#;
+    check("networking.k8s.io/v1", "Ingress", &json!({}), cases);
 }
 
 fn done(kind: &str, time: &str) -> Value {
@@ -222,228 +175,123 @@ fn a_finished_job_is_left_as_it_is_and_a_started_one_keeps_its_start() {
         let job = object("batch/v1", "Job", json!({"status": status}));
         assert_eq!(aggregated(&job, &[json!({"succeeded": 7})]), job);
     }
-    check(
-        "batch/v1",
-        "Job",
-        &json!({}),
-        vec![
-            (
-                json!({"startTime": "2020-01-01T00:00:00Z", "completionTime": "2020-01-01T00:00:00Z", "ready": 1, "active": 9}),
-                vec![json!({"active": 2, "startTime": "2026-01-01T00:00:00Z"})],
-                json!({"active": 2, "startTime": "2020-01-01T00:00:00Z"}),
-            ),
-            (Value::Null, vec![], Value::Null),
-            (json!({"active": 3}), vec![], json!({})),
-        ],
-    );
+    let cases = r#"
+        {"startTime": "2020-01-01T00:00:00Z", "completionTime": "2020-01-01T00:00:00Z",
+            "ready": 1, "active": 9} | [{"active": 2, "startTime": "2026-01-01T00:00:00Z"}]
+            | {"active": 2, "startTime": "2020-01-01T00:00:00Z"}
+        null | [] | null
+        {"active": 3} | [] | {}
+    "#;
+    check("batch/v1", "Job", &json!({}), cases);
 }
 
 #[test]
 fn a_cron_job_has_all_active_jobs_and_the_latest_times() {
-    check(
-        "batch/v1",
-        "CronJob",
-        &json!({}),
-        vec![
-            (
-                json!({"active": [{"name": "old"}], "lastScheduleTime": "2020-01-01T00:00:00Z", "lastSuccessfulTime": "2020-01-01T00:00:00Z"}),
-                vec![
-                    json!({"active": [{"name": "a"}], "lastScheduleTime": "2026-01-02T00:00:00Z"}),
-                    json!({"active": [{"name": "b"}, {"name": "c"}], "lastScheduleTime": "2026-01-01T00:00:00Z"}),
-                    json!({"active": "odd", "lastScheduleTime": 7}),
-                    Value::Null,
-                ],
-                json!({"active": [{"name": "a"}, {"name": "b"}, {"name": "c"}], "lastScheduleTime": "2026-01-02T00:00:00Z"}),
-            ),
-            (Value::Null, vec![json!({})], Value::Null),
-        ],
-    );
+    let cases = r#"
+        {"active": [{"name": "old"}], "lastScheduleTime": "2020-01-01T00:00:00Z",
+            "lastSuccessfulTime": "2020-01-01T00:00:00Z"} | [{"active": [{"name": "a"}],
+            "lastScheduleTime": "2026-01-02T00:00:00Z"}, {"active": [{"name": "b"},
+            {"name": "c"}], "lastScheduleTime": "2026-01-01T00:00:00Z"}, {"active": "odd",
+            "lastScheduleTime": 7}, null] | {"active": [{"name": "a"}, {"name": "b"},
+            {"name": "c"}], "lastScheduleTime": "2026-01-02T00:00:00Z"}
+        null | [{}] | null
+    "#;
+    check("batch/v1", "CronJob", &json!({}), cases);
 }
 
 #[test]
 fn a_pod_has_the_worst_phase_and_all_containers() {
-    let phase = |phase: &str| json!({"phase": phase, "podIP": "1.1.1.1"});
-    check(
-        "v1",
-        "Pod",
-        &json!({}),
-        vec![
-            (
-                Value::Null,
-                vec![phase("Running"), phase("Failed"), phase("Pending")],
-                json!({"phase": "Failed"}),
-            ),
-            (
-                Value::Null,
-                vec![phase("Running"), phase("Pending")],
-                json!({"phase": "Pending"}),
-            ),
-            (
-                Value::Null,
-                vec![phase("Running"), Value::Null],
-                json!({"phase": "Pending"}),
-            ),
-            (
-                Value::Null,
-                vec![phase("Succeeded"), phase("Running")],
-                json!({"phase": "Running"}),
-            ),
-            (
-                json!({"phase": "Pending", "podIP": "x"}),
-                vec![phase("Succeeded")],
-                json!({"phase": "Succeeded"}),
-            ),
-            (
-                json!({"phase": "Pending"}),
-                vec![phase("Strange")],
-                json!({}),
-            ),
-            (
-                json!({"phase": "Running", "podIP": "x"}),
-                vec![],
-                json!({"phase": "Running", "podIP": "x"}),
-            ),
-            (
-                Value::Null,
-                vec![
-                    json!({
-                        "phase": "Running",
-                        "containerStatuses": [{"name": "a", "ready": true, "state": {"running": {}}, "image": "x"}],
-                        "initContainerStatuses": [{"ready": true, "state": {"terminated": {"exitCode": 0}}}],
-                    }),
-                    json!({"phase": "Running", "containerStatuses": [{"name": "a"}, 1]}),
-                ],
-                json!({
-                    "phase": "Running",
-                    "containerStatuses": [
-                        {"ready": true, "state": {"running": {}}},
-                        {"ready": false, "state": {}},
-                        {"ready": false, "state": {}},
-                    ],
-                    "initContainerStatuses": [{"ready": true, "state": {"terminated": {"exitCode": 0}}}],
-                }),
-            ),
-        ],
-    );
+    let cases = r#"
+        null | [{"phase": "Running", "podIP": "1.1.1.1"}, {"phase": "Failed",
+            "podIP": "1.1.1.1"}, {"phase": "Pending", "podIP": "1.1.1.1"}] | {"phase": "Failed"}
+        null | [{"phase": "Running", "podIP": "1.1.1.1"}, {"phase": "Pending", "podIP": "1.1.1.1"}]
+            | {"phase": "Pending"}
+        null | [{"phase": "Running", "podIP": "1.1.1.1"}, null] | {"phase": "Pending"}
+        null | [{"phase": "Succeeded", "podIP": "1.1.1.1"}, {"phase": "Running",
+            "podIP": "1.1.1.1"}] | {"phase": "Running"}
+        {"phase": "Pending", "podIP": "x"} | [{"phase": "Succeeded", "podIP": "1.1.1.1"}]
+            | {"phase": "Succeeded"}
+        {"phase": "Pending"} | [{"phase": "Strange", "podIP": "1.1.1.1"}] | {}
+        {"phase": "Running", "podIP": "x"} | [] | {"phase": "Running", "podIP": "x"}
+        null | [{"phase": "Running", "containerStatuses": [{"name": "a", "ready": true,
+            "state": {"running": {}}, "image": "x"}], "initContainerStatuses": [{"ready": true,
+            "state": {"terminated": {"exitCode": 0}}}]}, {"phase": "Running",
+            "containerStatuses": [{"name": "a"}, 1]}] | {"phase": "Running",
+            "containerStatuses": [{"ready": true, "state": {"running": {}}},
+            {"ready": false, "state": {}}, {"ready": false, "state": {}}],
+            "initContainerStatuses": [{"ready": true, "state": {"terminated": {"exitCode": 0}}}]}
+    "#;
+    check("v1", "Pod", &json!({}), cases);
 }
 
 #[test]
 fn volumes_and_claims_have_one_phase() {
-    let phase = |phase: &str| json!({"phase": phase, "capacity": {}});
-    let only = |phase: &str| json!({"phase": phase});
-    check(
-        "v1",
-        "PersistentVolume",
-        &json!({}),
-        vec![
-            (
-                Value::Null,
-                vec![phase("Bound"), phase("Failed")],
-                only("Failed"),
-            ),
-            (
-                Value::Null,
-                vec![phase("Bound"), Value::Null],
-                only("Pending"),
-            ),
-            (
-                Value::Null,
-                vec![phase("Bound"), phase("Available")],
-                only("Available"),
-            ),
-            (
-                json!({"reason": "x"}),
-                vec![phase("Released"), phase("Bound")],
-                only("Bound"),
-            ),
-            (Value::Null, vec![phase("Released")], only("Released")),
-            (Value::Null, vec![], Value::Null),
-        ],
-    );
+    let persistent_volume = r#"
+        null | [{"phase": "Bound", "capacity": {}}, {"phase": "Failed", "capacity": {}}]
+            | {"phase": "Failed"}
+        null | [{"phase": "Bound", "capacity": {}}, null] | {"phase": "Pending"}
+        null | [{"phase": "Bound", "capacity": {}}, {"phase": "Available", "capacity": {}}]
+            | {"phase": "Available"}
+        {"reason": "x"} | [{"phase": "Released", "capacity": {}}, {"phase": "Bound",
+            "capacity": {}}] | {"phase": "Bound"}
+        null | [{"phase": "Released", "capacity": {}}] | {"phase": "Released"}
+        null | [] | null
+    "#;
+    check("v1", "PersistentVolume", &json!({}), persistent_volume);
+    let persistent_volume_claim = r#"
+        null | [{"phase": "Bound", "capacity": {}}, {"phase": "Bound", "capacity": {}}]
+            | {"phase": "Bound"}
+        null | [{"phase": "Bound", "capacity": {}}, null] | {"phase": "Bound"}
+        null | [{"phase": "Pending", "capacity": {}}, {"phase": "Bound", "capacity": {}}]
+            | {"phase": "Pending"}
+        null | [{"phase": "Pending", "capacity": {}}, {"phase": "Strange",
+            "capacity": {}}, {"phase": "Bound", "capacity": {}}] | {"phase": "Strange"}
+        null | [{"phase": "Lost", "capacity": {}}, {"phase": "Pending", "capacity": {}}]
+            | {"phase": "Lost"}
+        null | [{"phase": "Pending", "capacity": {}}, {"phase": "Lost", "capacity": {}},
+            {"phase": "Bound", "capacity": {}}] | {"phase": "Lost"}
+        null | [] | null
+        {"phase": "Pending"} | [null] | {"phase": "Pending"}
+    "#;
     check(
         "v1",
         "PersistentVolumeClaim",
         &json!({}),
-        vec![
-            (
-                Value::Null,
-                vec![phase("Bound"), phase("Bound")],
-                only("Bound"),
-            ),
-            (
-                Value::Null,
-                vec![phase("Bound"), Value::Null],
-                only("Bound"),
-            ),
-            (
-                Value::Null,
-                vec![phase("Pending"), phase("Bound")],
-                only("Pending"),
-            ),
-            (
-                Value::Null,
-                vec![phase("Pending"), phase("Strange"), phase("Bound")],
-                only("Strange"),
-            ),
-            (
-                Value::Null,
-                vec![phase("Lost"), phase("Pending")],
-                only("Lost"),
-            ),
-            (
-                Value::Null,
-                vec![phase("Pending"), phase("Lost"), phase("Bound")],
-                only("Lost"),
-            ),
-            (Value::Null, vec![], Value::Null),
-            (only("Pending"), vec![Value::Null], only("Pending")),
-        ],
+        persistent_volume_claim,
     );
 }
 
 #[test]
 fn budgets_and_autoscalers_add_up() {
-    let time = "2026-01-01T00:00:00Z";
+    let pod_disruption_budget = r#"
+        {"observedGeneration": 3, "disruptedPods": {"old": "2026-01-01T00:00:00Z"}}
+            | [{"currentHealthy": 1, "desiredHealthy": 2, "expectedPods": 3,
+            "disruptionsAllowed": 4, "disruptedPods": {"p": "2026-01-01T00:00:00Z"}},
+            null, {"currentHealthy": 1, "desiredHealthy": 2, "expectedPods": 3,
+            "disruptionsAllowed": 4, "disruptedPods": {"p": "2026-01-01T00:00:00Z"}}]
+            | {"currentHealthy": 2, "desiredHealthy": 4, "expectedPods": 6,
+            "disruptionsAllowed": 8, "disruptedPods": {"m1/p": "2026-01-01T00:00:00Z",
+            "m3/p": "2026-01-01T00:00:00Z"}}
+        null | [] | {"currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0,
+            "disruptionsAllowed": 0}
+    "#;
     check(
         "policy/v1",
         "PodDisruptionBudget",
         &json!({}),
-        vec![
-            (
-                json!({"observedGeneration": 3, "disruptedPods": {"old": time}}),
-                vec![
-                    json!({"currentHealthy": 1, "desiredHealthy": 2, "expectedPods": 3, "disruptionsAllowed": 4, "disruptedPods": {"p": time}}),
-                    Value::Null,
-                    json!({"currentHealthy": 1, "desiredHealthy": 2, "expectedPods": 3, "disruptionsAllowed": 4, "disruptedPods": {"p": time}}),
-                ],
-                json!({"currentHealthy": 2, "desiredHealthy": 4, "expectedPods": 6, "disruptionsAllowed": 8, "disruptedPods": {"m1/p": time, "m3/p": time}}),
-            ),
-            (
-                Value::Null,
-                vec![],
-                json!({"currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0, "disruptionsAllowed": 0}),
-            ),
-        ],
+        pod_disruption_budget,
     );
+    let horizontal_pod_autoscaler = r#"
+        {"conditions": []} | [{"currentReplicas": 1, "desiredReplicas": 2},
+            {"currentReplicas": 3, "desiredReplicas": 4}]
+            | {"currentReplicas": 4, "desiredReplicas": 6}
+        {"currentReplicas": 3} | [{}] | {"desiredReplicas": 0}
+        null | [] | null
+    "#;
     check(
         "autoscaling/v2",
         "HorizontalPodAutoscaler",
         &json!({}),
-        vec![
-            (
-                json!({"conditions": []}),
-                vec![
-                    json!({"currentReplicas": 1, "desiredReplicas": 2}),
-                    json!({"currentReplicas": 3, "desiredReplicas": 4}),
-                ],
-                json!({"currentReplicas": 4, "desiredReplicas": 6}),
-            ),
-            (
-                json!({"currentReplicas": 3}),
-                vec![json!({})],
-                json!({"desiredReplicas": 0}),
-            ),
-            (Value::Null, vec![], Value::Null),
-        ],
+        horizontal_pod_autoscaler,
     );
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{dependencies_of, object};
+use crate::test_rows::typed;
 use crate::{Request, native::interpret, request::DependentObject};
 
 fn names(needed: &[DependentObject]) -> Vec<String> {
@@ -28,78 +29,36 @@ fn needed_by(spec: &Value) -> Vec<String> {
 
 #[test]
 fn a_pod_needs_what_its_spec_names() {
-    for (spec, expected) in [
-        (json!({}), vec![]),
-        (json!(null), vec![]),
-        (
-            json!({"imagePullSecrets": [{"name": "b"}, {"name": "a"}, {"name": "a"}, {"name": ""}, {}, 1]}),
-            vec!["Secret/a", "Secret/b"],
-        ),
-        (
-            json!({
-                "initContainers": [{"envFrom": [{"configMapRef": {"name": "c1"}}, {"secretRef": {"name": "s1"}}]}],
-                "containers": [{"env": [
-                    {"name": "A", "value": "x"},
-                    {"valueFrom": {"configMapKeyRef": {"name": "c2", "optional": true}}},
-                    {"valueFrom": {"secretKeyRef": {"name": "s2"}}},
-                    {"valueFrom": {"fieldRef": {"fieldPath": "x"}}},
-                ]}],
-                "ephemeralContainers": [{"envFrom": [{"configMapRef": {"name": "c3"}}]}],
-            }),
-            vec![
-                "ConfigMap/c1",
-                "ConfigMap/c2",
-                "ConfigMap/c3",
-                "Secret/s1",
-                "Secret/s2",
-            ],
-        ),
-        (
-            json!({"serviceAccountName": "robot"}),
-            vec!["ServiceAccount/robot"],
-        ),
-        (json!({"serviceAccountName": "default"}), vec![]),
-        (json!({"serviceAccountName": ""}), vec![]),
-        (
-            json!({"volumes": [
-                {"configMap": {"name": "c"}},
-                {"secret": {"secretName": "s"}},
-                {"persistentVolumeClaim": {"claimName": "p"}},
-                {"projected": {"sources": [{"configMap": {"name": "c9"}}, {"secret": {"name": "s9"}}]}},
-                {"ephemeral": {"volumeClaimTemplate": {"metadata": {"name": "no"}}}},
-                {"emptyDir": {}},
-            ]}),
-            vec![
-                "ConfigMap/c",
-                "ConfigMap/c9",
-                "Secret/s",
-                "Secret/s9",
-                "PersistentVolumeClaim/p",
-            ],
-        ),
-        (
-            json!({"volumes": [
-                {"azureFile": {"secretName": "a"}},
-                {"cephfs": {"secretRef": {"name": "b"}}},
-                {"cinder": {"secretRef": {"name": "c"}}},
-                {"flexVolume": {"secretRef": {"name": "d"}}},
-                {"rbd": {"secretRef": {"name": "e"}}},
-                {"scaleIO": {"secretRef": {"name": "f"}}},
-                {"iscsi": {"secretRef": {"name": "g"}}},
-                {"storageos": {"secretRef": {"name": "h"}}},
-                {"csi": {"nodePublishSecretRef": {"name": "i"}}},
-                {"glusterfs": {"endpoints": "no"}},
-            ]}),
-            vec![
-                "Secret/a", "Secret/b", "Secret/c", "Secret/d", "Secret/e", "Secret/f", "Secret/g",
-                "Secret/h", "Secret/i",
-            ],
-        ),
-        (
-            json!({"volumes": {}, "containers": "x", "imagePullSecrets": null}),
-            vec![],
-        ),
-    ] {
+    let cases = r#"
+        {} |
+        null |
+        {"imagePullSecrets": [{"name": "b"}, {"name": "a"}, {"name": "a"}, {"name": ""}, {}, 1]}
+            | Secret/a, Secret/b
+        {"initContainers": [{"envFrom": [{"configMapRef": {"name": "c1"}},
+            {"secretRef": {"name": "s1"}}]}], "containers": [{"env": [{"name": "A",
+            "value": "x"}, {"valueFrom": {"configMapKeyRef": {"name": "c2",
+            "optional": true}}}, {"valueFrom": {"secretKeyRef": {"name": "s2"}}},
+            {"valueFrom": {"fieldRef": {"fieldPath": "x"}}}]}], "ephemeralContainers": [{"envFrom":
+            [{"configMapRef": {"name": "c3"}}]}]}
+            | ConfigMap/c1, ConfigMap/c2, ConfigMap/c3, Secret/s1, Secret/s2
+        {"serviceAccountName": "robot"} | ServiceAccount/robot
+        {"serviceAccountName": "default"} |
+        {"serviceAccountName": ""} |
+        {"volumes": [{"configMap": {"name": "c"}}, {"secret": {"secretName": "s"}},
+            {"persistentVolumeClaim": {"claimName": "p"}}, {"projected": {"sources": [{"configMap":
+            {"name": "c9"}}, {"secret": {"name": "s9"}}]}}, {"ephemeral": {"volumeClaimTemplate":
+            {"metadata": {"name": "no"}}}}, {"emptyDir": {}}]}
+            | ConfigMap/c, ConfigMap/c9, Secret/s, Secret/s9, PersistentVolumeClaim/p
+        {"volumes": [{"azureFile": {"secretName": "a"}}, {"cephfs": {"secretRef": {"name": "b"}}},
+            {"cinder": {"secretRef": {"name": "c"}}}, {"flexVolume": {"secretRef": {"name": "d"}}},
+            {"rbd": {"secretRef": {"name": "e"}}}, {"scaleIO": {"secretRef": {"name": "f"}}},
+            {"iscsi": {"secretRef": {"name": "g"}}}, {"storageos": {"secretRef": {"name": "h"}}},
+            {"csi": {"nodePublishSecretRef": {"name": "i"}}}, {"glusterfs": {"endpoints": "no"}}]}
+            | Secret/a, Secret/b, Secret/c, Secret/d, Secret/e, Secret/f, Secret/g,
+            Secret/h, Secret/i
+        {"volumes": {}, "containers": "x", "imagePullSecrets": null} |
+    "#;
+    for (spec, expected) in typed::<(Value, Vec<&str>)>(cases) {
         assert_eq!(needed_by(&spec), expected, "{spec}");
     }
 }

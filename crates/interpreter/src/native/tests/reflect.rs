@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{object, status_of};
+use crate::test_rows::typed;
 
 /// An object with a generation in itself and, if given, of its template.
 fn workload(kind: &str, template_generation: Option<&str>, status: &Value) -> Value {
@@ -17,44 +18,32 @@ fn workload(kind: &str, template_generation: Option<&str>, status: &Value) -> Va
 
 #[test]
 fn workloads_report_their_counters_and_generations() {
-    for (kind, status, expected) in [
-        (
-            "Deployment",
-            json!({"replicas": 3, "updatedReplicas": 2, "readyReplicas": 1, "availableReplicas": 1, "unavailableReplicas": 2, "observedGeneration": 4, "collisionCount": 1, "conditions": [{}]}),
-            json!({"replicas": 3, "updatedReplicas": 2, "readyReplicas": 1, "availableReplicas": 1, "unavailableReplicas": 2, "observedGeneration": 4}),
-        ),
-        (
-            "Deployment",
-            json!({"replicas": 0, "readyReplicas": "1"}),
-            json!({}),
-        ),
-        (
-            "ReplicaSet",
-            json!({"replicas": 3, "fullyLabeledReplicas": 3, "readyReplicas": 1, "availableReplicas": 1, "observedGeneration": 4}),
-            json!({"replicas": 3, "readyReplicas": 1, "availableReplicas": 1, "observedGeneration": 4}),
-        ),
-        ("ReplicaSet", json!({}), json!({"replicas": 0})),
-        (
-            "StatefulSet",
-            json!({"replicas": 3, "readyReplicas": 2, "currentReplicas": 1, "updatedReplicas": 3, "availableReplicas": 2, "observedGeneration": 4, "currentRevision": "x"}),
-            json!({"replicas": 3, "readyReplicas": 2, "currentReplicas": 1, "updatedReplicas": 3, "availableReplicas": 2, "observedGeneration": 4}),
-        ),
-        (
-            "StatefulSet",
-            json!({}),
-            json!({"replicas": 0, "availableReplicas": 0}),
-        ),
-        (
-            "DaemonSet",
-            json!({"currentNumberScheduled": 1, "desiredNumberScheduled": 2, "numberAvailable": 3, "numberMisscheduled": 4, "numberReady": 5, "updatedNumberScheduled": 6, "numberUnavailable": 7, "observedGeneration": 4, "collisionCount": 2}),
-            json!({"currentNumberScheduled": 1, "desiredNumberScheduled": 2, "numberAvailable": 3, "numberMisscheduled": 4, "numberReady": 5, "updatedNumberScheduled": 6, "numberUnavailable": 7, "observedGeneration": 4}),
-        ),
-        (
-            "DaemonSet",
-            json!({}),
-            json!({"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0}),
-        ),
-    ] {
+    let cases = r#"
+        Deployment | {"replicas": 3, "updatedReplicas": 2, "readyReplicas": 1,
+            "availableReplicas": 1, "unavailableReplicas": 2, "observedGeneration": 4,
+            "collisionCount": 1, "conditions": [{}]} | {"replicas": 3, "updatedReplicas": 2,
+            "readyReplicas": 1, "availableReplicas": 1, "unavailableReplicas": 2,
+            "observedGeneration": 4}
+        Deployment | {"replicas": 0, "readyReplicas": "1"} | {}
+        ReplicaSet | {"replicas": 3, "fullyLabeledReplicas": 3, "readyReplicas": 1,
+            "availableReplicas": 1, "observedGeneration": 4}
+            | {"replicas": 3, "readyReplicas": 1, "availableReplicas": 1, "observedGeneration": 4}
+        ReplicaSet | {} | {"replicas": 0}
+        StatefulSet | {"replicas": 3, "readyReplicas": 2, "currentReplicas": 1,
+            "updatedReplicas": 3, "availableReplicas": 2, "observedGeneration": 4,
+            "currentRevision": "x"} | {"replicas": 3, "readyReplicas": 2, "currentReplicas": 1,
+            "updatedReplicas": 3, "availableReplicas": 2, "observedGeneration": 4}
+        StatefulSet | {} | {"replicas": 0, "availableReplicas": 0}
+        DaemonSet | {"currentNumberScheduled": 1, "desiredNumberScheduled": 2,
+            "numberAvailable": 3, "numberMisscheduled": 4, "numberReady": 5,
+            "updatedNumberScheduled": 6, "numberUnavailable": 7, "observedGeneration": 4,
+            "collisionCount": 2} | {"currentNumberScheduled": 1, "desiredNumberScheduled": 2,
+            "numberAvailable": 3, "numberMisscheduled": 4, "numberReady": 5,
+            "updatedNumberScheduled": 6, "numberUnavailable": 7, "observedGeneration": 4}
+        DaemonSet | {} | {"currentNumberScheduled": 0, "desiredNumberScheduled": 0,
+            "numberMisscheduled": 0, "numberReady": 0}
+    "#;
+    for (kind, status, expected) in typed::<(&str, Value, Value)>(cases) {
         let mut with_generations = expected.clone();
         with_generations["generation"] = 5.into();
         let unmanaged = workload(kind, None, &status);
@@ -88,50 +77,23 @@ fn an_empty_status_without_generations_is_none_for_two_kinds() {
 
 #[test]
 fn jobs_report_counters_and_services_load_balancers() {
-    for (api_version, kind, spec, status, expected) in [
-        (
-            "batch/v1",
-            "Job",
-            json!({}),
-            json!({"active": 1, "succeeded": 0, "failed": 2, "ready": 1, "conditions": [{"type": "Suspended"}], "startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-02T00:00:00Z", "uncountedTerminatedPods": {}}),
-            json!({"active": 1, "failed": 2, "conditions": [{"type": "Suspended"}], "startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-02T00:00:00Z"}),
-        ),
-        (
-            "batch/v1",
-            "Job",
-            json!({}),
-            json!({"conditions": [], "startTime": null}),
-            json!({}),
-        ),
-        (
-            "v1",
-            "Service",
-            json!({"type": "LoadBalancer"}),
-            json!({"loadBalancer": {"ingress": [{"ip": "1.1.1.1"}]}, "conditions": []}),
-            json!({"loadBalancer": {"ingress": [{"ip": "1.1.1.1"}]}}),
-        ),
-        (
-            "v1",
-            "Service",
-            json!({"type": "LoadBalancer"}),
-            json!({}),
-            json!({"loadBalancer": {}}),
-        ),
-        (
-            "v1",
-            "Service",
-            json!({"type": "ClusterIP"}),
-            json!({"loadBalancer": {}}),
-            Value::Null,
-        ),
-        (
-            "v1",
-            "Service",
-            json!({}),
-            json!({"loadBalancer": {}}),
-            Value::Null,
-        ),
-    ] {
+    let cases = r#"
+        batch/v1 | Job | {} | {"active": 1, "succeeded": 0, "failed": 2, "ready": 1,
+            "conditions": [{"type": "Suspended"}], "startTime": "2026-01-01T00:00:00Z",
+            "completionTime": "2026-01-02T00:00:00Z", "uncountedTerminatedPods": {}}
+            | {"active": 1, "failed": 2, "conditions": [{"type": "Suspended"}],
+            "startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-02T00:00:00Z"}
+        batch/v1 | Job | {} | {"conditions": [], "startTime": null} | {}
+        v1 | Service | {"type": "LoadBalancer"}
+            | {"loadBalancer": {"ingress": [{"ip": "1.1.1.1"}]}, "conditions": []}
+            | {"loadBalancer": {"ingress": [{"ip": "1.1.1.1"}]}}
+        v1 | Service | {"type": "LoadBalancer"} | {} | {"loadBalancer": {}}
+        v1 | Service | {"type": "ClusterIP"} | {"loadBalancer": {}} | null
+        v1 | Service | {} | {"loadBalancer": {}} | null
+    "#;
+    for (api_version, kind, spec, status, expected) in
+        typed::<(&str, &str, Value, Value, Value)>(cases)
+    {
         let object = object(api_version, kind, json!({"spec": spec, "status": status}));
         assert_eq!(status_of(&object), Ok(expected), "{object}");
     }
@@ -139,56 +101,25 @@ fn jobs_report_counters_and_services_load_balancers() {
 
 #[test]
 fn budgets_and_autoscalers_report_counters_and_other_kinds_everything() {
-    for (api_version, kind, status, expected) in [
-        (
-            "policy/v1",
-            "PodDisruptionBudget",
-            json!({"disruptionsAllowed": 1, "expectedPods": 4, "desiredHealthy": 3, "currentHealthy": 2, "observedGeneration": 1, "disruptedPods": {"p": "2026-01-01T00:00:00Z"}, "conditions": []}),
-            json!({"disruptionsAllowed": 1, "expectedPods": 4, "desiredHealthy": 3, "currentHealthy": 2, "disruptedPods": {"p": "2026-01-01T00:00:00Z"}}),
-        ),
-        (
-            "policy/v1",
-            "PodDisruptionBudget",
-            json!({"disruptedPods": {}}),
-            json!({"disruptionsAllowed": 0, "expectedPods": 0, "desiredHealthy": 0, "currentHealthy": 0}),
-        ),
-        (
-            "autoscaling/v2",
-            "HorizontalPodAutoscaler",
-            json!({"currentReplicas": 2, "desiredReplicas": 3, "currentMetrics": [], "conditions": []}),
-            json!({"currentReplicas": 2, "desiredReplicas": 3}),
-        ),
-        (
-            "autoscaling/v2",
-            "HorizontalPodAutoscaler",
-            json!({}),
-            json!({"desiredReplicas": 0}),
-        ),
-        (
-            "autoscaling/v1",
-            "HorizontalPodAutoscaler",
-            json!({"currentReplicas": 2, "x": 1.5}),
-            json!({"currentReplicas": 2, "x": 1.5}),
-        ),
-        (
-            "networking.k8s.io/v1",
-            "Ingress",
-            json!({"a": {}}),
-            json!({"a": {}}),
-        ),
-        (
-            "v1",
-            "Pod",
-            json!({"phase": "Running", "podIP": "1"}),
-            json!({"phase": "Running", "podIP": "1"}),
-        ),
-        (
-            "example.io/v1",
-            "Widget",
-            json!({"a": [1, null]}),
-            json!({"a": [1, null]}),
-        ),
-    ] {
+    let cases = r#"
+        policy/v1 | PodDisruptionBudget | {"disruptionsAllowed": 1, "expectedPods": 4,
+            "desiredHealthy": 3, "currentHealthy": 2, "observedGeneration": 1,
+            "disruptedPods": {"p": "2026-01-01T00:00:00Z"}, "conditions": []}
+            | {"disruptionsAllowed": 1, "expectedPods": 4, "desiredHealthy": 3,
+            "currentHealthy": 2, "disruptedPods": {"p": "2026-01-01T00:00:00Z"}}
+        policy/v1 | PodDisruptionBudget | {"disruptedPods": {}}
+            | {"disruptionsAllowed": 0, "expectedPods": 0, "desiredHealthy": 0, "currentHealthy": 0}
+        autoscaling/v2 | HorizontalPodAutoscaler
+            | {"currentReplicas": 2, "desiredReplicas": 3, "currentMetrics": [], "conditions": []}
+            | {"currentReplicas": 2, "desiredReplicas": 3}
+        autoscaling/v2 | HorizontalPodAutoscaler | {} | {"desiredReplicas": 0}
+        autoscaling/v1 | HorizontalPodAutoscaler | {"currentReplicas": 2, "x": 1.5}
+            | {"currentReplicas": 2, "x": 1.5}
+        networking.k8s.io/v1 | Ingress | {"a": {}} | {"a": {}}
+        v1 | Pod | {"phase": "Running", "podIP": "1"} | {"phase": "Running", "podIP": "1"}
+        example.io/v1 | Widget | {"a": [1, null]} | {"a": [1, null]}
+    "#;
+    for (api_version, kind, status, expected) in typed::<(&str, &str, Value, Value)>(cases) {
         let object = object(api_version, kind, json!({ "status": status }));
         assert_eq!(status_of(&object), Ok(expected), "{object}");
     }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{answer, object};
+use crate::test_rows::typed;
 use crate::{Request, Response, native::interpret};
 
 fn replicas(object: &Value) -> i64 {
@@ -44,26 +45,14 @@ fn a_job_has_its_parallel_pods_but_no_more_than_completions() {
 
 #[test]
 fn a_number_of_pods_that_no_api_server_takes_is_an_error() {
-    for (kind, api_version, spec, expected) in [
-        (
-            "Deployment",
-            "apps/v1",
-            json!({"replicas": "3"}),
-            r#"spec.replicas is "3", expected a 32-bit integer"#,
-        ),
-        (
-            "StatefulSet",
-            "apps/v1",
-            json!({"replicas": 99_999_999_999_u64}),
-            "spec.replicas is 99999999999, expected a 32-bit integer",
-        ),
-        (
-            "Job",
-            "batch/v1",
-            json!({"parallelism": 5, "completions": [2]}),
-            "spec.completions is [2], expected a 32-bit integer",
-        ),
-    ] {
+    let cases = r#"
+        Deployment | apps/v1 | {"replicas": "3"} | spec.replicas is "3", expected a 32-bit integer
+        StatefulSet | apps/v1 | {"replicas": 99999999999}
+            | spec.replicas is 99999999999, expected a 32-bit integer
+        Job | batch/v1 | {"parallelism": 5, "completions": [2]}
+            | spec.completions is [2], expected a 32-bit integer
+    "#;
+    for (kind, api_version, spec, expected) in typed::<(&str, &str, Value, &str)>(cases) {
         let object = object(api_version, kind, json!({"spec": spec}));
         let error = interpret(&Request::Replica { object: &object }).unwrap_err();
         assert_eq!(error.0, expected);

@@ -3,9 +3,12 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::native::{
-    quantity::{sum, to_number},
-    requirements::{of_pod_template, requests_of_pod_spec},
+use crate::{
+    native::{
+        quantity::{sum, to_number},
+        requirements::{of_pod_template, requests_of_pod_spec},
+    },
+    test_rows::typed,
 };
 
 #[expect(clippy::needless_pass_by_value, reason = "tables write it in place")]
@@ -53,50 +56,27 @@ fn the_node_claim_has_selector_tolerations_and_required_affinity() {
 
 #[test]
 fn requests_of_containers_add_up_and_init_containers_count_alone() {
-    for (spec, expected) in [
-        (
-            json!({"containers": [
-                container(json!({"cpu": "500m", "memory": "512Mi"}), json!({})),
-                container(json!({"cpu": "1", "memory": "1Gi"}), json!({})),
-            ]}),
-            json!({"cpu": "1500m", "memory": "1536Mi"}),
-        ),
-        (
-            json!({
-                "containers": [container(json!({"cpu": "1", "memory": "1Gi"}), json!({}))],
-                "initContainers": [
-                    container(json!({"cpu": "2"}), json!({})),
-                    container(json!({"cpu": "3", "memory": "1Mi"}), json!({})),
-                ],
-                "overhead": {"cpu": "250m", "memory": "24Mi"},
-            }),
-            json!({"cpu": "3250m", "memory": "1048Mi"}),
-        ),
-        (
-            json!({"containers": [container(json!({"cpu": "100m"}), json!({"cpu": "2", "memory": "1G"}))]}),
-            json!({"cpu": "100m", "memory": "1000000000"}),
-        ),
-        (
-            json!({"initContainers": [container(json!(null), json!({"cpu": "2"}))]}),
-            json!({"cpu": "2"}),
-        ),
-        (
-            json!({"containers": [container(json!({"cpu": 1, "memory": 1024}), json!({}))]}),
-            json!({"cpu": "1", "memory": "1Ki"}),
-        ),
-        (
-            json!({"containers": [container(json!({"cpu": 0.5, "memory": "0.5"}), json!({}))]}),
-            json!({"cpu": "500m", "memory": "1"}),
-        ),
-        (
-            json!({"containers": [container(json!({"cpu": "100u"}), json!({}))]}),
-            json!({"cpu": "1m"}),
-        ),
-        (
-            json!({"containers": [container(json!({"cpu": [], "memory": "1Gi"}), json!({}))]}),
-            json!({"memory": "1Gi"}),
-        ),
-    ] {
+    let cases = r#"
+        {"cpu": "1500m", "memory": "1536Mi"} | {"containers": [{"resources": {"requests": {"cpu":
+            "500m", "memory": "512Mi"}, "limits": {}}}, {"resources": {"requests": {"cpu": "1",
+            "memory": "1Gi"}, "limits": {}}}]}
+        {"cpu": "3250m", "memory": "1048Mi"} | {"containers": [{"resources": {"requests": {"cpu":
+            "1", "memory": "1Gi"}, "limits": {}}}], "initContainers": [{"resources": {"requests":
+            {"cpu": "2"}, "limits": {}}}, {"resources": {"requests": {"cpu": "3",
+            "memory": "1Mi"}, "limits": {}}}], "overhead": {"cpu": "250m", "memory": "24Mi"}}
+        {"cpu": "100m", "memory": "1000000000"} | {"containers": [{"resources": {"requests": {"cpu":
+            "100m"}, "limits": {"cpu": "2", "memory": "1G"}}}]}
+        {"cpu": "2"} | {"initContainers": [{"resources": {"requests": null,
+            "limits": {"cpu": "2"}}}]}
+        {"cpu": "1", "memory": "1Ki"} | {"containers": [{"resources": {"requests": {"cpu": 1,
+            "memory": 1024}, "limits": {}}}]}
+        {"cpu": "500m", "memory": "1"} | {"containers": [{"resources": {"requests": {"cpu": 0.5,
+            "memory": "0.5"}, "limits": {}}}]}
+        {"cpu": "1m"} | {"containers": [{"resources": {"requests": {"cpu": "100u"}, "limits": {}}}]}
+        {"memory": "1Gi"} | {"containers": [{"resources": {"requests": {"cpu": [],
+            "memory": "1Gi"}, "limits": {}}}]}
+    "#;
+    for (expected, spec) in typed::<(Value, Value)>(cases) {
         assert_eq!(
             requirements(spec.clone()),
             json!({"resourceRequest": expected}),
@@ -134,35 +114,23 @@ fn only_resources_of_nodes_count() {
 
 #[test]
 fn totals_are_in_cores_and_bytes() {
-    for (spec, expected) in [
-        (json!({}), (0.0, 0)),
-        (
-            json!({"containers": [container(json!({"cpu": "1500m", "memory": "1Gi"}), json!({}))]}),
-            (1.5, 1 << 30),
-        ),
-        (
-            json!({"containers": [
-                container(json!({"cpu": "junk", "memory": "1Ki"}), json!({})),
-                container(json!({"cpu": "2"}), json!({"memory": "1Ki"})),
-            ]}),
-            (2.0, 2048),
-        ),
-        (
-            json!({"containers": [container(json!({"cpu": "-1", "memory": "-1"}), json!({}))]}),
-            (0.0, 0),
-        ),
-        (
-            json!({"containers": [
-                container(json!({"memory": "8Ei"}), json!({})),
-                container(json!({"memory": "8Ei"}), json!({})),
-            ]}),
-            (0.0, i64::MAX),
-        ),
-    ] {
-        let (cores, bytes) = requests_of_pod_spec(&(&spec).into());
+    let cases = r#"
+        0.0 | 0 | {}
+        1.5 | 1073741824 | {"containers": [{"resources": {"requests": {"cpu": "1500m",
+            "memory": "1Gi"}, "limits": {}}}]}
+        2.0 | 2048 | {"containers": [{"resources": {"requests": {"cpu": "junk",
+            "memory": "1Ki"}, "limits": {}}}, {"resources": {"requests": {"cpu": "2"},
+            "limits": {"memory": "1Ki"}}}]}
+        0.0 | 0 | {"containers": [{"resources": {"requests": {"cpu": "-1",
+            "memory": "-1"}, "limits": {}}}]}
+        0.0 | 9223372036854775807 | {"containers": [{"resources": {"requests": {"memory": "8Ei"},
+            "limits": {}}}, {"resources": {"requests": {"memory": "8Ei"}, "limits": {}}}]}
+    "#;
+    for (cores, bytes, spec) in typed::<(f64, i64, Value)>(cases) {
+        let found = requests_of_pod_spec(&(&spec).into());
         assert_eq!(
+            (found.0.to_bits(), found.1),
             (cores.to_bits(), bytes),
-            (f64::to_bits(expected.0), expected.1),
             "{spec}"
         );
     }

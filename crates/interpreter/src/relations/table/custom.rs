@@ -1,362 +1,156 @@
 //! The edges of kinds that are in wide use and none of Kubernetes itself. Sources: the projects'
 //! API references.
 
-use super::edge::{Edge, EdgePlace, KindEdges};
+use super::edge::{Edge, EdgePlace, KindEdges, kind_edges};
 
+const BOOTSTRAP: &str = "bootstrap.cluster.x-k8s.io";
 const CERT_MANAGER: &str = "cert-manager.io";
 const CLUSTER_API: &str = "cluster.x-k8s.io";
+const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
 const EXTERNAL_SECRETS: &str = "external-secrets.io";
 const FLUX_SOURCE: &str = "source.toolkit.fluxcd.io";
+const GATEWAY: &str = "gateway.networking.k8s.io";
+const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
 const KEDA: &str = "keda.sh";
 const SNAPSHOT: &str = "snapshot.storage.k8s.io";
 
 /// The edges, in the order of the references. Those of single kinds precede those of all.
-pub(super) const RULES: &[KindEdges] = &[
+pub(super) const RULES: &[KindEdges] = kind_edges! {
+    // Gateway API: <https://gateway-api.sigs.k8s.io/reference/spec/>.
+    GATEWAY => ["HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute"] {
+        ("spec.parentRefs[]", "attachesTo", GATEWAY, "Gateway")
+        ("spec.rules[].backendRefs[]", "routesTo", "", "Service")
+        ("spec.rules[].filters[].requestMirror.backendRef", "mirrorsTo", "", "Service")
+        ("spec.rules[].backendRefs[].filters[].requestMirror.backendRef",
+            "mirrorsTo", "", "Service")
+        ("spec.rules[].filters[].externalAuth.backendRef", "calls", "", "Service")
+        ("spec.rules[].filters[].extensionRef", "uses", "", "")
+        ("spec.rules[].backendRefs[].filters[].extensionRef", "uses", "", "")
+    }
+    GATEWAY => ["Gateway"] {
+        ("spec.gatewayClassName", "hasClass", GATEWAY, "GatewayClass")
+        ("spec.listeners[].tls.certificateRefs[]", "uses", "", "Secret")
+        ("spec.listeners[].tls.frontendValidation.caCertificateRefs[]", "uses", "", "ConfigMap")
+        ("spec.tls.frontend.default.validation.caCertificateRefs[]", "uses", "", "ConfigMap")
+        ("spec.tls.backend.clientCertificateRef", "uses", "", "Secret")
+        ("spec.backendTLS.clientCertificateRef", "uses", "", "Secret")
+        ("spec.infrastructure.parametersRef", "uses", "", "")
+    }
+    "*" => ["ListenerSet", "XListenerSet"] {
+        ("spec.parentRef", "attachesTo", GATEWAY, "Gateway")
+        ("spec.listeners[].tls.certificateRefs[]", "uses", "", "Secret")
+    }
+    GATEWAY => ["GatewayClass"] {
+        ("spec.parametersRef", "uses", "", "")
+    }
+    GATEWAY => ["BackendTLSPolicy"] {
+        ("spec.validation.caCertificateRefs[]", "uses", "", "ConfigMap")
+    }
     // Autoscalers: <https://keda.sh/docs/latest/reference/scaledobject-spec/>.
-    KindEdges {
-        group: KEDA,
-        kinds: &["ScaledObject"],
-        edges: &[Edge::path(
-            "spec.scaleTargetRef",
-            "scales",
-            "apps",
-            "Deployment",
-        )],
-    },
-    KindEdges {
-        group: KEDA,
-        kinds: &["ScaledObject", "ScaledJob"],
-        edges: &[Edge::path(
-            "spec.triggers[].authenticationRef",
-            "uses",
-            KEDA,
-            "TriggerAuthentication",
-        )],
-    },
-    KindEdges {
-        group: KEDA,
-        kinds: &["TriggerAuthentication"],
-        edges: &[
-            Edge::path("spec.secretTargetRef[]", "uses", "", "Secret"),
-            Edge::path("spec.configMapTargetRef[]", "uses", "", "ConfigMap"),
-        ],
-    },
-    KindEdges {
-        group: "autoscaling.k8s.io",
-        kinds: &["VerticalPodAutoscaler"],
-        edges: &[Edge::path("spec.targetRef", "scales", "", "")],
-    },
+    KEDA => ["ScaledObject"] {
+        ("spec.scaleTargetRef", "scales", "apps", "Deployment")
+    }
+    KEDA => ["ScaledObject", "ScaledJob"] {
+        ("spec.triggers[].authenticationRef", "uses", KEDA, "TriggerAuthentication")
+    }
+    KEDA => ["TriggerAuthentication"] {
+        ("spec.secretTargetRef[]", "uses", "", "Secret")
+        ("spec.configMapTargetRef[]", "uses", "", "ConfigMap")
+    }
+    "autoscaling.k8s.io" => ["VerticalPodAutoscaler"] {
+        ("spec.targetRef", "scales", "", "")
+    }
     // Volume snapshots: <https://kubernetes.io/docs/concepts/storage/volume-snapshots/>.
-    KindEdges {
-        group: SNAPSHOT,
-        kinds: &["VolumeSnapshot"],
-        edges: &[
-            Edge::path(
-                "spec.source.persistentVolumeClaimName",
-                "copies",
-                "",
-                "PersistentVolumeClaim",
-            ),
-            Edge::path(
-                "spec.source.volumeSnapshotContentName",
-                "binds",
-                SNAPSHOT,
-                "VolumeSnapshotContent",
-            ),
-            Edge::path(
-                "status.boundVolumeSnapshotContentName",
-                "binds",
-                SNAPSHOT,
-                "VolumeSnapshotContent",
-            ),
-            Edge::path(
-                "spec.volumeSnapshotClassName",
-                "hasClass",
-                SNAPSHOT,
-                "VolumeSnapshotClass",
-            ),
-        ],
-    },
-    KindEdges {
-        group: SNAPSHOT,
-        kinds: &["VolumeSnapshotContent"],
-        edges: &[
-            Edge::path(
-                "spec.volumeSnapshotRef",
-                "binds",
-                SNAPSHOT,
-                "VolumeSnapshot",
-            ),
-            Edge::path(
-                "spec.volumeSnapshotClassName",
-                "hasClass",
-                SNAPSHOT,
-                "VolumeSnapshotClass",
-            ),
-        ],
-    },
+    SNAPSHOT => ["VolumeSnapshot"] {
+        ("spec.source.persistentVolumeClaimName", "copies", "", "PersistentVolumeClaim")
+        ("spec.source.volumeSnapshotContentName", "binds", SNAPSHOT, "VolumeSnapshotContent")
+        ("status.boundVolumeSnapshotContentName", "binds", SNAPSHOT, "VolumeSnapshotContent")
+        ("spec.volumeSnapshotClassName", "hasClass", SNAPSHOT, "VolumeSnapshotClass")
+    }
+    SNAPSHOT => ["VolumeSnapshotContent"] {
+        ("spec.volumeSnapshotRef", "binds", SNAPSHOT, "VolumeSnapshot")
+        ("spec.volumeSnapshotClassName", "hasClass", SNAPSHOT, "VolumeSnapshotClass")
+    }
     // cert-manager: <https://cert-manager.io/docs/reference/api-docs/>.
-    KindEdges {
-        group: CERT_MANAGER,
-        kinds: &["Certificate"],
-        edges: &[Edge::path("spec.secretName", "produces", "", "Secret")],
-    },
-    KindEdges {
-        group: CERT_MANAGER,
-        kinds: &["Certificate", "CertificateRequest"],
-        edges: &[Edge::path(
-            "spec.issuerRef",
-            "issuedBy",
-            CERT_MANAGER,
-            "Issuer",
-        )],
-    },
-    KindEdges {
-        group: "acme.cert-manager.io",
-        kinds: &["Order", "Challenge"],
-        edges: &[Edge::path(
-            "spec.issuerRef",
-            "issuedBy",
-            CERT_MANAGER,
-            "Issuer",
-        )],
-    },
+    CERT_MANAGER => ["Certificate"] {
+        ("spec.secretName", "produces", "", "Secret")
+    }
+    CERT_MANAGER => ["Certificate", "CertificateRequest"] {
+        ("spec.issuerRef", "issuedBy", CERT_MANAGER, "Issuer")
+    }
+    "acme.cert-manager.io" => ["Order", "Challenge"] {
+        ("spec.issuerRef", "issuedBy", CERT_MANAGER, "Issuer")
+    }
     // External Secrets: <https://external-secrets.io/latest/api/spec/>.
-    KindEdges {
-        group: EXTERNAL_SECRETS,
-        kinds: &["ExternalSecret"],
-        edges: &[
-            Edge::new(
-                EdgePlace::PathOrName("spec.target.name"),
-                "produces",
-                "",
-                "Secret",
-            ),
-            Edge::path(
-                "spec.secretStoreRef",
-                "uses",
-                EXTERNAL_SECRETS,
-                "SecretStore",
-            ),
-            Edge::path(
-                "spec.data[].sourceRef.storeRef",
-                "uses",
-                EXTERNAL_SECRETS,
-                "SecretStore",
-            ),
-            Edge::path(
-                "spec.dataFrom[].sourceRef.storeRef",
-                "uses",
-                EXTERNAL_SECRETS,
-                "SecretStore",
-            ),
-            Edge::path(
-                "spec.dataFrom[].sourceRef.generatorRef",
-                "uses",
-                "generators.external-secrets.io",
-                "",
-            ),
-        ],
-    },
-    KindEdges {
-        group: EXTERNAL_SECRETS,
-        kinds: &["PushSecret"],
-        edges: &[
-            Edge::path(
-                "spec.secretStoreRefs[]",
-                "uses",
-                EXTERNAL_SECRETS,
-                "SecretStore",
-            ),
-            Edge::path("spec.selector.secret", "uses", "", "Secret"),
-        ],
-    },
+    EXTERNAL_SECRETS => ["ExternalSecret"] {
+        (PathOrName("spec.target.name"), "produces", "", "Secret")
+        ("spec.secretStoreRef", "uses", EXTERNAL_SECRETS, "SecretStore")
+        ("spec.data[].sourceRef.storeRef", "uses", EXTERNAL_SECRETS, "SecretStore")
+        ("spec.dataFrom[].sourceRef.storeRef", "uses", EXTERNAL_SECRETS, "SecretStore")
+        ("spec.dataFrom[].sourceRef.generatorRef", "uses", "generators.external-secrets.io", "")
+    }
+    EXTERNAL_SECRETS => ["PushSecret"] {
+        ("spec.secretStoreRefs[]", "uses", EXTERNAL_SECRETS, "SecretStore")
+        ("spec.selector.secret", "uses", "", "Secret")
+    }
     // Cluster API: <https://cluster-api.sigs.k8s.io/developer/providers/contracts/overview>.
-    KindEdges {
-        group: CLUSTER_API,
-        kinds: &["Cluster"],
-        edges: &[
-            Edge::path(
-                "spec.controlPlaneRef",
-                "uses",
-                "controlplane.cluster.x-k8s.io",
-                "",
-            ),
-            Edge::path(
-                "spec.topology.classRef",
-                "hasClass",
-                CLUSTER_API,
-                "ClusterClass",
-            ),
-            Edge::path(
-                "spec.topology.class",
-                "hasClass",
-                CLUSTER_API,
-                "ClusterClass",
-            ),
-        ],
-    },
-    KindEdges {
-        group: CLUSTER_API,
-        kinds: &[],
-        edges: &[
-            Edge::path("spec.clusterName", "belongsTo", CLUSTER_API, "Cluster"),
-            Edge::path(
-                "spec.infrastructureRef",
-                "uses",
-                "infrastructure.cluster.x-k8s.io",
-                "",
-            ),
-            Edge::path(
-                "spec.bootstrap.configRef",
-                "uses",
-                "bootstrap.cluster.x-k8s.io",
-                "",
-            ),
-            Edge::path("spec.bootstrap.dataSecretName", "uses", "", "Secret"),
-            Edge::path(
-                "spec.template.spec.infrastructureRef",
-                "uses",
-                "infrastructure.cluster.x-k8s.io",
-                "",
-            ),
-            Edge::path(
-                "spec.template.spec.bootstrap.configRef",
-                "uses",
-                "bootstrap.cluster.x-k8s.io",
-                "",
-            ),
-        ],
-    },
-    KindEdges {
-        group: "controlplane.cluster.x-k8s.io",
-        kinds: &[],
-        edges: &[
-            Edge::path(
-                "spec.machineTemplate.infrastructureRef",
-                "uses",
-                "infrastructure.cluster.x-k8s.io",
-                "",
-            ),
-            Edge::path(
-                "spec.machineTemplate.spec.infrastructureRef",
-                "uses",
-                "infrastructure.cluster.x-k8s.io",
-                "",
-            ),
-        ],
-    },
-    CLUSTER_LABEL,
-    KindEdges {
-        group: "bootstrap.cluster.x-k8s.io",
-        ..CLUSTER_LABEL
-    },
-    KindEdges {
-        group: "infrastructure.cluster.x-k8s.io",
-        ..CLUSTER_LABEL
-    },
+    CLUSTER_API => ["Cluster"] {
+        ("spec.controlPlaneRef", "uses", CONTROL_PLANE, "")
+        ("spec.topology.classRef", "hasClass", CLUSTER_API, "ClusterClass")
+        ("spec.topology.class", "hasClass", CLUSTER_API, "ClusterClass")
+    }
+    CLUSTER_API => [] {
+        ("spec.clusterName", "belongsTo", CLUSTER_API, "Cluster")
+        ("spec.infrastructureRef", "uses", INFRASTRUCTURE, "")
+        ("spec.bootstrap.configRef", "uses", BOOTSTRAP, "")
+        ("spec.bootstrap.dataSecretName", "uses", "", "Secret")
+        ("spec.template.spec.infrastructureRef", "uses", INFRASTRUCTURE, "")
+        ("spec.template.spec.bootstrap.configRef", "uses", BOOTSTRAP, "")
+    }
+    CONTROL_PLANE => [] {
+        ("spec.machineTemplate.infrastructureRef", "uses", INFRASTRUCTURE, "")
+        ("spec.machineTemplate.spec.infrastructureRef", "uses", INFRASTRUCTURE, "")
+    }
+    // Templates and configurations belong to the cluster that a label names.
+    CONTROL_PLANE, BOOTSTRAP, INFRASTRUCTURE => [] {
+        (Label("cluster.x-k8s.io/cluster-name"), "belongsTo", CLUSTER_API, "Cluster")
+    }
     // Argo CD and Rollouts:
     // <https://argo-cd.readthedocs.io/en/stable/operator-manual/declarative-setup/>.
-    KindEdges {
-        group: "argoproj.io",
-        kinds: &["Application"],
-        edges: &[Edge::path(
-            "spec.project",
-            "belongsTo",
-            "argoproj.io",
-            "AppProject",
-        )],
-    },
-    KindEdges {
-        group: "argoproj.io",
-        kinds: &["Rollout"],
-        edges: &[
-            Edge::path("spec.workloadRef", "uses", "apps", "Deployment"),
-            Edge::path(
-                "spec.strategy.blueGreen.activeService",
-                "uses",
-                "",
-                "Service",
-            ),
-            Edge::path(
-                "spec.strategy.blueGreen.previewService",
-                "uses",
-                "",
-                "Service",
-            ),
-            Edge::path("spec.strategy.canary.stableService", "uses", "", "Service"),
-            Edge::path("spec.strategy.canary.canaryService", "uses", "", "Service"),
-        ],
-    },
+    "argoproj.io" => ["Application"] {
+        ("spec.project", "belongsTo", "argoproj.io", "AppProject")
+    }
+    "argoproj.io" => ["Rollout"] {
+        ("spec.workloadRef", "uses", "apps", "Deployment")
+        ("spec.strategy.blueGreen.activeService", "uses", "", "Service")
+        ("spec.strategy.blueGreen.previewService", "uses", "", "Service")
+        ("spec.strategy.canary.stableService", "uses", "", "Service")
+        ("spec.strategy.canary.canaryService", "uses", "", "Service")
+    }
     // Flux: <https://fluxcd.io/flux/components/>.
-    KindEdges {
-        group: "kustomize.toolkit.fluxcd.io",
-        kinds: &["Kustomization"],
-        edges: &[
-            Edge::path("spec.sourceRef", "syncsFrom", FLUX_SOURCE, ""),
-            Edge::path(
-                "spec.dependsOn[]",
-                "dependsOn",
-                "kustomize.toolkit.fluxcd.io",
-                "Kustomization",
-            ),
-            Edge::path("spec.postBuild.substituteFrom[]", "uses", "", ""),
-        ],
-    },
-    KindEdges {
-        group: "helm.toolkit.fluxcd.io",
-        kinds: &["HelmRelease"],
-        edges: &[
-            Edge::path("spec.chart.spec.sourceRef", "syncsFrom", FLUX_SOURCE, ""),
-            Edge::path("spec.chartRef", "syncsFrom", FLUX_SOURCE, ""),
-            Edge::path(
-                "spec.dependsOn[]",
-                "dependsOn",
-                "helm.toolkit.fluxcd.io",
-                "HelmRelease",
-            ),
-            Edge::path("spec.valuesFrom[]", "uses", "", ""),
-        ],
-    },
-    KindEdges {
-        group: FLUX_SOURCE,
-        kinds: &["HelmChart"],
-        edges: &[Edge::path("spec.sourceRef", "syncsFrom", FLUX_SOURCE, "")],
-    },
-    KindEdges {
-        group: "image.toolkit.fluxcd.io",
-        kinds: &["ImagePolicy", "ImageUpdateAutomation"],
-        edges: &[
-            Edge::path("spec.sourceRef", "syncsFrom", FLUX_SOURCE, ""),
-            Edge::path(
-                "spec.imageRepositoryRef",
-                "uses",
-                "image.toolkit.fluxcd.io",
-                "ImageRepository",
-            ),
-        ],
-    },
+    "kustomize.toolkit.fluxcd.io" => ["Kustomization"] {
+        ("spec.sourceRef", "syncsFrom", FLUX_SOURCE, "")
+        ("spec.dependsOn[]", "dependsOn", "kustomize.toolkit.fluxcd.io", "Kustomization")
+        ("spec.postBuild.substituteFrom[]", "uses", "", "")
+    }
+    "helm.toolkit.fluxcd.io" => ["HelmRelease"] {
+        ("spec.chart.spec.sourceRef", "syncsFrom", FLUX_SOURCE, "")
+        ("spec.chartRef", "syncsFrom", FLUX_SOURCE, "")
+        ("spec.dependsOn[]", "dependsOn", "helm.toolkit.fluxcd.io", "HelmRelease")
+        ("spec.valuesFrom[]", "uses", "", "")
+    }
+    FLUX_SOURCE => ["HelmChart"] {
+        ("spec.sourceRef", "syncsFrom", FLUX_SOURCE, "")
+    }
+    "image.toolkit.fluxcd.io" => ["ImagePolicy", "ImageUpdateAutomation"] {
+        ("spec.sourceRef", "syncsFrom", FLUX_SOURCE, "")
+        ("spec.imageRepositoryRef", "uses", "image.toolkit.fluxcd.io", "ImageRepository")
+    }
     // What a custom kind has in common with the kinds above; policies attach with `targetRefs`:
     // <https://gateway-api.sigs.k8s.io/geps/gep-713/>.
-    KindEdges {
-        group: "*",
-        kinds: &[],
-        edges: &[
-            Edge::path("spec.targetRefs[]", "targets", "", ""),
-            Edge::path("spec.targetRef", "targets", "", ""),
-            Edge::path("spec.scaleTargetRef", "scales", "", ""),
-        ],
-    },
-];
-
-/// Templates and configurations belong to the cluster that a label names.
-const CLUSTER_LABEL: KindEdges = KindEdges {
-    group: "controlplane.cluster.x-k8s.io",
-    kinds: &[],
-    edges: &[Edge::new(
-        EdgePlace::Label("cluster.x-k8s.io/cluster-name"),
-        "belongsTo",
-        CLUSTER_API,
-        "Cluster",
-    )],
+    "*" => [] {
+        ("spec.targetRefs[]", "targets", "", "")
+        ("spec.targetRef", "targets", "", "")
+        ("spec.scaleTargetRef", "scales", "", "")
+    }
 };

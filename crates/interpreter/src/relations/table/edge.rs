@@ -4,16 +4,16 @@ use crate::relations::reference::{NamespaceRule, Target};
 
 /// The edges of some kinds.
 pub(super) struct KindEdges {
-    /// The group, in any version; empty for the core group, `*` for any.
-    pub(super) group: &'static str,
-    /// The kinds; none: all kinds of the group.
+    /// The groups, in any version; empty for the core group, `*` for any.
+    pub(super) groups: &'static [&'static str],
+    /// The kinds; none: all kinds of the groups.
     pub(super) kinds: &'static [&'static str],
     pub(super) edges: &'static [Edge],
 }
 
 impl KindEdges {
     pub(super) fn covers(&self, group: &str, kind: &str) -> bool {
-        (self.group == "*" || self.group == group)
+        (self.groups.contains(&"*") || self.groups.contains(&group))
             && (self.kinds.is_empty() || self.kinds.contains(&kind))
     }
 }
@@ -56,19 +56,31 @@ impl Edge {
         Self { place, target }
     }
 
-    /// An edge from a path.
-    pub(super) const fn path(
-        path: &'static str,
-        relation: &'static str,
-        group: &'static str,
-        kind: &'static str,
-    ) -> Self {
-        Self::new(EdgePlace::Path(path), relation, group, kind)
-    }
-
     /// The edge, leading to a namespace only if the reference names one.
     pub(super) const fn given(mut self) -> Self {
         self.target.namespace = NamespaceRule::Given;
         self
     }
 }
+
+/// Groups, their kinds, and their edges: a place (a text is a path), the relation, and the group
+/// and the kind of the target, or `given` for [`Edge::given`] and any target.
+macro_rules! kind_edges {
+    (@edge $path:literal, $relation:literal, given) => {
+        Edge::new(EdgePlace::Path($path), $relation, "", "").given()
+    };
+    (@edge $path:literal, $($target:expr),+) => {
+        Edge::new(EdgePlace::Path($path), $($target),+)
+    };
+    (@edge $place:ident $(($name:literal))?, $($target:expr),+) => {
+        Edge::new(EdgePlace::$place $(($name))?, $($target),+)
+    };
+    ($($($group:expr),+ => [$($kind:literal),*] { $(($($edge:tt)+))+ })+) => {
+        &[$(KindEdges {
+            groups: &[$($group),+],
+            kinds: &[$($kind),*],
+            edges: &[$(kind_edges!(@edge $($edge)+)),+],
+        }),+]
+    };
+}
+pub(super) use kind_edges;

@@ -1,309 +1,125 @@
 //! The edges of the kinds of Kubernetes. Source:
 //! <https://kubernetes.io/docs/reference/kubernetes-api/>.
 
-use super::edge::{Edge, EdgePlace, KindEdges};
+use super::edge::{Edge, EdgePlace, KindEdges, kind_edges};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
 /// The edges, in the order of the references.
-pub(super) const RULES: &[KindEdges] = &[
-    KindEdges {
-        group: "",
-        kinds: &["Pod"],
-        edges: &[
-            Edge::path("spec.nodeName", "runsOn", "", "Node"),
-            Edge::path(
-                "status.resourceClaimStatuses[].resourceClaimName",
-                "uses",
-                "resource.k8s.io",
-                "ResourceClaim",
-            ),
-        ],
-    },
-    KindEdges {
-        group: "",
-        kinds: &["ServiceAccount"],
-        edges: &[
-            Edge::path("secrets[].name", "uses", "", "Secret"),
-            Edge::path("imagePullSecrets[].name", "uses", "", "Secret"),
-        ],
-    },
-    KindEdges {
-        group: "",
-        kinds: &["Secret"],
-        edges: &[Edge::new(
-            EdgePlace::Annotation("kubernetes.io/service-account.name"),
-            "belongsTo",
-            "",
-            "ServiceAccount",
-        )],
-    },
-    KindEdges {
-        group: "",
-        kinds: &["PersistentVolumeClaim"],
-        edges: &[
-            Edge::path("spec.volumeName", "binds", "", "PersistentVolume"),
-            Edge::path("spec.storageClassName", "hasClass", STORAGE, "StorageClass"),
-            Edge::path(
-                "spec.volumeAttributesClassName",
-                "hasClass",
-                STORAGE,
-                "VolumeAttributesClass",
-            ),
-            Edge::path("spec.dataSourceRef", "copies", "", ""),
-            Edge::path("spec.dataSource", "copies", "", ""),
-        ],
-    },
-    KindEdges {
-        group: "",
-        kinds: &["PersistentVolume"],
-        edges: &[
-            Edge::path("spec.claimRef", "binds", "", "PersistentVolumeClaim"),
-            Edge::path("spec.storageClassName", "hasClass", STORAGE, "StorageClass"),
-            Edge::path(
-                "spec.volumeAttributesClassName",
-                "hasClass",
-                STORAGE,
-                "VolumeAttributesClass",
-            ),
-            Edge::path("spec.csi.controllerPublishSecretRef", "uses", "", "Secret"),
-            Edge::path("spec.csi.nodeStageSecretRef", "uses", "", "Secret"),
-            Edge::path("spec.csi.nodePublishSecretRef", "uses", "", "Secret"),
-            Edge::path("spec.csi.controllerExpandSecretRef", "uses", "", "Secret"),
-            Edge::path("spec.csi.nodeExpandSecretRef", "uses", "", "Secret"),
-            Edge::path("spec.cephfs.secretRef", "uses", "", "Secret"),
-            Edge::path("spec.cinder.secretRef", "uses", "", "Secret"),
-            Edge::path("spec.flexVolume.secretRef", "uses", "", "Secret"),
-            Edge::path("spec.iscsi.secretRef", "uses", "", "Secret"),
-            Edge::path("spec.rbd.secretRef", "uses", "", "Secret"),
-            Edge::path("spec.scaleIO.secretRef", "uses", "", "Secret"),
-            Edge::path("spec.storageos.secretRef", "uses", "", "Secret"),
-        ],
-    },
-    KindEdges {
-        group: "",
-        kinds: &["Endpoints"],
-        edges: &[
-            Edge::new(EdgePlace::Name, "belongsTo", "", "Service"),
-            Edge::path("subsets[].addresses[].targetRef", "routesTo", "", "").given(),
-            Edge::path(
-                "subsets[].notReadyAddresses[].targetRef",
-                "routesTo",
-                "",
-                "",
-            )
-            .given(),
-            Edge::path("subsets[].addresses[].nodeName", "runsOn", "", "Node"),
-            Edge::path(
-                "subsets[].notReadyAddresses[].nodeName",
-                "runsOn",
-                "",
-                "Node",
-            ),
-        ],
-    },
-    KindEdges {
-        group: "discovery.k8s.io",
-        kinds: &["EndpointSlice"],
-        edges: &[
-            Edge::new(
-                EdgePlace::Label("kubernetes.io/service-name"),
-                "belongsTo",
-                "",
-                "Service",
-            ),
-            Edge::path("endpoints[].targetRef", "routesTo", "", "").given(),
-            Edge::path("endpoints[].nodeName", "runsOn", "", "Node"),
-        ],
-    },
-    KindEdges {
-        group: "",
-        kinds: &["Event"],
-        edges: &[
-            Edge::path("involvedObject", "concerns", "", "").given(),
-            Edge::path("related", "concerns", "", "").given(),
-        ],
-    },
-    KindEdges {
-        group: "events.k8s.io",
-        kinds: &["Event"],
-        edges: &[
-            Edge::path("regarding", "concerns", "", "").given(),
-            Edge::path("related", "concerns", "", "").given(),
-        ],
-    },
-    KindEdges {
-        group: "apps",
-        kinds: &["StatefulSet"],
-        edges: &[
-            Edge::path("spec.serviceName", "uses", "", "Service"),
-            Edge::path(
-                "spec.volumeClaimTemplates[].spec.storageClassName",
-                "hasClass",
-                STORAGE,
-                "StorageClass",
-            ),
-        ],
-    },
-    KindEdges {
-        group: "autoscaling",
-        kinds: &["HorizontalPodAutoscaler"],
-        edges: &[
-            Edge::path("spec.scaleTargetRef", "scales", "", ""),
-            Edge::path("spec.metrics[].object.describedObject", "uses", "", ""),
-            Edge::path("spec.metrics[].object.target", "uses", "", ""),
-        ],
-    },
-    INGRESS,
-    KindEdges {
-        group: "extensions",
-        ..INGRESS
-    },
-    KindEdges {
-        group: "networking.k8s.io",
-        kinds: &["IngressClass"],
-        edges: &[Edge::path("spec.parameters", "uses", "", "")],
-    },
-    KindEdges {
-        group: RBAC,
-        kinds: &["RoleBinding", "ClusterRoleBinding"],
-        edges: &[
-            Edge::path("roleRef", "grants", RBAC, ""),
-            Edge::path("subjects[]", "grantsTo", "", ""),
-        ],
-    },
-    KindEdges {
-        group: ADMISSION,
-        kinds: &[
-            "MutatingWebhookConfiguration",
-            "ValidatingWebhookConfiguration",
-        ],
-        edges: &[Edge::path(
-            "webhooks[].clientConfig.service",
-            "calls",
-            "",
-            "Service",
-        )],
-    },
-    KindEdges {
-        group: ADMISSION,
-        kinds: &["ValidatingAdmissionPolicyBinding"],
-        edges: &[Edge::path(
-            "spec.policyName",
-            "binds",
-            ADMISSION,
-            "ValidatingAdmissionPolicy",
-        )],
-    },
-    KindEdges {
-        group: ADMISSION,
-        kinds: &["MutatingAdmissionPolicyBinding"],
-        edges: &[Edge::path(
-            "spec.policyName",
-            "binds",
-            ADMISSION,
-            "MutatingAdmissionPolicy",
-        )],
-    },
-    KindEdges {
-        group: "apiregistration.k8s.io",
-        kinds: &["APIService"],
-        edges: &[Edge::path("spec.service", "calls", "", "Service")],
-    },
-    KindEdges {
-        group: "apiextensions.k8s.io",
-        kinds: &["CustomResourceDefinition"],
-        edges: &[
-            Edge::path(
-                "spec.conversion.webhook.clientConfig.service",
-                "calls",
-                "",
-                "Service",
-            ),
-            Edge::path(
-                "spec.conversion.webhookClientConfig.service",
-                "calls",
-                "",
-                "Service",
-            ),
-        ],
-    },
-    KindEdges {
-        group: STORAGE,
-        kinds: &["VolumeAttachment"],
-        edges: &[
-            Edge::path(
-                "spec.source.persistentVolumeName",
-                "attaches",
-                "",
-                "PersistentVolume",
-            ),
-            Edge::path("spec.nodeName", "attachesTo", "", "Node"),
-        ],
-    },
-    KindEdges {
-        group: STORAGE,
-        kinds: &["CSINode"],
-        edges: &[
-            Edge::new(EdgePlace::Name, "belongsTo", "", "Node"),
-            Edge::path("spec.drivers[].name", "uses", STORAGE, "CSIDriver"),
-        ],
-    },
-    KindEdges {
-        group: STORAGE,
-        kinds: &["CSIStorageCapacity"],
-        edges: &[Edge::path(
-            "storageClassName",
-            "hasClass",
-            STORAGE,
-            "StorageClass",
-        )],
-    },
-    KindEdges {
-        group: "flowcontrol.apiserver.k8s.io",
-        kinds: &["FlowSchema"],
-        edges: &[Edge::path(
-            "spec.priorityLevelConfiguration.name",
-            "uses",
-            "flowcontrol.apiserver.k8s.io",
-            "PriorityLevelConfiguration",
-        )],
-    },
-];
-
-const INGRESS: KindEdges = KindEdges {
-    group: "networking.k8s.io",
-    kinds: &["Ingress"],
-    edges: &[
-        Edge::path("spec.defaultBackend.service", "routesTo", "", "Service"),
-        Edge::path("spec.defaultBackend.resource", "routesTo", "", ""),
-        Edge::path(
-            "spec.rules[].http.paths[].backend.service",
-            "routesTo",
-            "",
-            "Service",
-        ),
-        Edge::path(
-            "spec.rules[].http.paths[].backend.resource",
-            "routesTo",
-            "",
-            "",
-        ),
-        Edge::path("spec.backend.serviceName", "routesTo", "", "Service"),
-        Edge::path(
-            "spec.rules[].http.paths[].backend.serviceName",
-            "routesTo",
-            "",
-            "Service",
-        ),
-        Edge::path("spec.tls[].secretName", "uses", "", "Secret"),
-        Edge::path(
-            "spec.ingressClassName",
-            "hasClass",
-            "networking.k8s.io",
-            "IngressClass",
-        ),
-    ],
+pub(super) const RULES: &[KindEdges] = kind_edges! {
+    "" => ["Pod"] {
+        ("spec.nodeName", "runsOn", "", "Node")
+        ("status.resourceClaimStatuses[].resourceClaimName",
+            "uses", "resource.k8s.io", "ResourceClaim")
+    }
+    "" => ["ServiceAccount"] {
+        ("secrets[].name", "uses", "", "Secret")
+        ("imagePullSecrets[].name", "uses", "", "Secret")
+    }
+    "" => ["Secret"] {
+        (Annotation("kubernetes.io/service-account.name"), "belongsTo", "", "ServiceAccount")
+    }
+    "" => ["PersistentVolumeClaim"] {
+        ("spec.volumeName", "binds", "", "PersistentVolume")
+        ("spec.storageClassName", "hasClass", STORAGE, "StorageClass")
+        ("spec.volumeAttributesClassName", "hasClass", STORAGE, "VolumeAttributesClass")
+        ("spec.dataSourceRef", "copies", "", "")
+        ("spec.dataSource", "copies", "", "")
+    }
+    "" => ["PersistentVolume"] {
+        ("spec.claimRef", "binds", "", "PersistentVolumeClaim")
+        ("spec.storageClassName", "hasClass", STORAGE, "StorageClass")
+        ("spec.volumeAttributesClassName", "hasClass", STORAGE, "VolumeAttributesClass")
+        ("spec.csi.controllerPublishSecretRef", "uses", "", "Secret")
+        ("spec.csi.nodeStageSecretRef", "uses", "", "Secret")
+        ("spec.csi.nodePublishSecretRef", "uses", "", "Secret")
+        ("spec.csi.controllerExpandSecretRef", "uses", "", "Secret")
+        ("spec.csi.nodeExpandSecretRef", "uses", "", "Secret")
+        ("spec.cephfs.secretRef", "uses", "", "Secret")
+        ("spec.cinder.secretRef", "uses", "", "Secret")
+        ("spec.flexVolume.secretRef", "uses", "", "Secret")
+        ("spec.iscsi.secretRef", "uses", "", "Secret")
+        ("spec.rbd.secretRef", "uses", "", "Secret")
+        ("spec.scaleIO.secretRef", "uses", "", "Secret")
+        ("spec.storageos.secretRef", "uses", "", "Secret")
+    }
+    "" => ["Endpoints"] {
+        (Name, "belongsTo", "", "Service")
+        ("subsets[].addresses[].targetRef", "routesTo", given)
+        ("subsets[].notReadyAddresses[].targetRef", "routesTo", given)
+        ("subsets[].addresses[].nodeName", "runsOn", "", "Node")
+        ("subsets[].notReadyAddresses[].nodeName", "runsOn", "", "Node")
+    }
+    "discovery.k8s.io" => ["EndpointSlice"] {
+        (Label("kubernetes.io/service-name"), "belongsTo", "", "Service")
+        ("endpoints[].targetRef", "routesTo", given)
+        ("endpoints[].nodeName", "runsOn", "", "Node")
+    }
+    "" => ["Event"] {
+        ("involvedObject", "concerns", given)
+        ("related", "concerns", given)
+    }
+    "events.k8s.io" => ["Event"] {
+        ("regarding", "concerns", given)
+        ("related", "concerns", given)
+    }
+    "apps" => ["StatefulSet"] {
+        ("spec.serviceName", "uses", "", "Service")
+        ("spec.volumeClaimTemplates[].spec.storageClassName", "hasClass", STORAGE, "StorageClass")
+    }
+    "autoscaling" => ["HorizontalPodAutoscaler"] {
+        ("spec.scaleTargetRef", "scales", "", "")
+        ("spec.metrics[].object.describedObject", "uses", "", "")
+        ("spec.metrics[].object.target", "uses", "", "")
+    }
+    "networking.k8s.io", "extensions" => ["Ingress"] {
+        ("spec.defaultBackend.service", "routesTo", "", "Service")
+        ("spec.defaultBackend.resource", "routesTo", "", "")
+        ("spec.rules[].http.paths[].backend.service", "routesTo", "", "Service")
+        ("spec.rules[].http.paths[].backend.resource", "routesTo", "", "")
+        ("spec.backend.serviceName", "routesTo", "", "Service")
+        ("spec.rules[].http.paths[].backend.serviceName", "routesTo", "", "Service")
+        ("spec.tls[].secretName", "uses", "", "Secret")
+        ("spec.ingressClassName", "hasClass", "networking.k8s.io", "IngressClass")
+    }
+    "networking.k8s.io" => ["IngressClass"] {
+        ("spec.parameters", "uses", "", "")
+    }
+    RBAC => ["RoleBinding", "ClusterRoleBinding"] {
+        ("roleRef", "grants", RBAC, "")
+        ("subjects[]", "grantsTo", "", "")
+    }
+    ADMISSION => ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
+        ("webhooks[].clientConfig.service", "calls", "", "Service")
+    }
+    ADMISSION => ["ValidatingAdmissionPolicyBinding"] {
+        ("spec.policyName", "binds", ADMISSION, "ValidatingAdmissionPolicy")
+    }
+    ADMISSION => ["MutatingAdmissionPolicyBinding"] {
+        ("spec.policyName", "binds", ADMISSION, "MutatingAdmissionPolicy")
+    }
+    "apiregistration.k8s.io" => ["APIService"] {
+        ("spec.service", "calls", "", "Service")
+    }
+    "apiextensions.k8s.io" => ["CustomResourceDefinition"] {
+        ("spec.conversion.webhook.clientConfig.service", "calls", "", "Service")
+        ("spec.conversion.webhookClientConfig.service", "calls", "", "Service")
+    }
+    STORAGE => ["VolumeAttachment"] {
+        ("spec.source.persistentVolumeName", "attaches", "", "PersistentVolume")
+        ("spec.nodeName", "attachesTo", "", "Node")
+    }
+    STORAGE => ["CSINode"] {
+        (Name, "belongsTo", "", "Node")
+        ("spec.drivers[].name", "uses", STORAGE, "CSIDriver")
+    }
+    STORAGE => ["CSIStorageCapacity"] {
+        ("storageClassName", "hasClass", STORAGE, "StorageClass")
+    }
+    "flowcontrol.apiserver.k8s.io" => ["FlowSchema"] {
+        ("spec.priorityLevelConfiguration.name",
+            "uses", "flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration")
+    }
 };

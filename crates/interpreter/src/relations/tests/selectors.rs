@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{object, selector_edge};
+use crate::test_rows::typed;
 
 /// The edge of an object, as relation, kind, namespaces and selector.
 fn edge(yaml: &str) -> Option<(&'static str, &'static str, Vec<String>, Value)> {
@@ -10,72 +11,35 @@ fn edge(yaml: &str) -> Option<(&'static str, &'static str, Vec<String>, Value)> 
 
 #[test]
 fn services_budgets_policies_and_monitors_select_by_label() {
-    let labels = json!({"matchLabels": {"app": "a"}});
-    for (yaml, relation, kind, namespace, selector) in [
-        (
-            "{apiVersion: v1, kind: Service, metadata: {namespace: web}, spec: {selector: {app: a}}}",
-            "routesTo",
-            "Pod",
-            "web",
-            labels.clone(),
-        ),
-        (
-            "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {namespace: web}, spec: {selector: {matchLabels: {app: a}}}}",
-            "protects",
-            "Pod",
-            "web",
-            labels.clone(),
-        ),
-        (
-            "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {namespace: web}, spec: {selector: {}}}",
-            "protects",
-            "Pod",
-            "web",
-            json!({}),
-        ),
-        (
-            "{apiVersion: policy/v1beta1, kind: PodDisruptionBudget, metadata: {namespace: web}, spec: {selector: {matchExpressions: [{key: a, operator: Exists}]}}}",
-            "protects",
-            "Pod",
-            "web",
-            json!({"matchExpressions": [{"key": "a", "operator": "Exists"}]}),
-        ),
-        (
-            "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: web}, spec: {podSelector: {matchLabels: {app: a}}}}",
-            "restricts",
-            "Pod",
-            "web",
-            labels.clone(),
-        ),
-        (
-            "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: web}, spec: {podSelector: {}}}",
-            "restricts",
-            "Pod",
-            "web",
-            json!({}),
-        ),
-        (
-            "{apiVersion: monitoring.coreos.com/v1, kind: PodMonitor, metadata: {namespace: web}, spec: {selector: {matchLabels: {app: a}}}}",
-            "monitors",
-            "Pod",
-            "web",
-            labels.clone(),
-        ),
-        (
-            "{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {namespace: web}, spec: {namespaceSelector: {any: true}, selector: {matchLabels: {app: a}}}}",
-            "monitors",
-            "Service",
-            "",
-            labels.clone(),
-        ),
-        (
-            "{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {namespace: web}, spec: {namespaceSelector: {matchNames: [ops, 1]}, selector: {matchLabels: {app: a}}}}",
-            "monitors",
-            "Service",
-            "ops",
-            labels,
-        ),
-    ] {
+    let cases = r#"
+        routesTo | Pod | web | {"matchLabels": {"app": "a"}} | {apiVersion: v1,
+            kind: Service, metadata: {namespace: web}, spec: {selector: {app: a}}}
+        protects | Pod | web | {"matchLabels": {"app": "a"}} | {apiVersion: policy/v1,
+            kind: PodDisruptionBudget, metadata: {namespace: web}, spec: {selector: {matchLabels:
+            {app: a}}}}
+        protects | Pod | web | {} | {apiVersion: policy/v1, kind: PodDisruptionBudget,
+            metadata: {namespace: web}, spec: {selector: {}}}
+        protects | Pod | web | {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+            | {apiVersion: policy/v1beta1, kind: PodDisruptionBudget, metadata: {namespace: web},
+            spec: {selector: {matchExpressions: [{key: a, operator: Exists}]}}}
+        restricts | Pod | web | {"matchLabels": {"app": "a"}} | {apiVersion: networking.k8s.io/v1,
+            kind: NetworkPolicy, metadata: {namespace: web}, spec: {podSelector: {matchLabels: {app:
+            a}}}}
+        restricts | Pod | web | {} | {apiVersion: networking.k8s.io/v1, kind: NetworkPolicy,
+            metadata: {namespace: web}, spec: {podSelector: {}}}
+        monitors | Pod | web | {"matchLabels": {"app": "a"}} | {apiVersion:
+            monitoring.coreos.com/v1, kind: PodMonitor, metadata: {namespace: web},
+            spec: {selector: {matchLabels: {app: a}}}}
+        monitors | Service | | {"matchLabels": {"app": "a"}} | {apiVersion:
+            monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {namespace: web},
+            spec: {namespaceSelector: {any: true}, selector: {matchLabels: {app: a}}}}
+        monitors | Service | ops | {"matchLabels": {"app": "a"}} | {apiVersion:
+            monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {namespace: web},
+            spec: {namespaceSelector: {matchNames: [ops, 1]}, selector: {matchLabels: {app: a}}}}
+    "#;
+    for (relation, kind, namespace, selector, yaml) in
+        typed::<(&str, &str, &str, Value, &str)>(cases)
+    {
         let expected = (relation, kind, vec![namespace.to_owned()], selector);
         assert_eq!(edge(yaml), Some(expected), "{yaml}");
     }

@@ -8,7 +8,7 @@ use crate::{
     health::{Assessment, Health},
     script::{
         convert,
-        error::ScriptError,
+        error::{ScriptError, type_name},
         program::Program,
         sandbox::{self, ScriptDialect},
     },
@@ -73,10 +73,7 @@ impl HealthScript {
                 Some(other) => Err(ScriptError::ReturnType {
                     function: "the script",
                     expected: "table",
-                    actual: match other {
-                        mlua::Value::Integer(_) => "number",
-                        other => other.type_name(),
-                    },
+                    actual: type_name(other),
                 }),
             }
         })

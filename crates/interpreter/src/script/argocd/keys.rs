@@ -38,12 +38,6 @@ pub enum ArgoHealthError {
     },
 }
 
-/// Whether a key of a `ConfigMap`'s data is one of customizations.
-pub fn is_customization(key: &str) -> bool {
-    key.strip_prefix(PREFIX)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
-
 /// The scripts by `<group>/<Kind>`, with wildcards. A key of its own overrides the entry of the
 /// map.
 pub fn scripts(data: &Map<String, Value>) -> Result<BTreeMap<String, String>, ArgoHealthError> {

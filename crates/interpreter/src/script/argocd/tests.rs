@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::health::Health;
+use crate::test_rows::typed;
 
 fn config_map(data: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-cm"}, "data": data})
@@ -245,38 +246,19 @@ fn results_have_the_meaning_that_argo_cd_gives_them() {
     ] {
         assert_eq!(run(nothing), None, "{nothing}");
     }
-    let invalid = "Lua returned an invalid health status";
-    for (text, health, message) in [
-        ("return {status = 'Healthy'}", Health::Healthy, ""),
-        (
-            "return {status = 'Suspended', message = 'm'}",
-            Health::Suspended,
-            "m",
-        ),
-        (
-            "return {status = 'Missing', other = {1}}",
-            Health::Missing,
-            "",
-        ),
-        (
-            "return {Status = 'Degraded', MESSAGE = 'm'}",
-            Health::Degraded,
-            "m",
-        ),
-        (
-            "return nil, {status = 'Progressing'}",
-            Health::Progressing,
-            "",
-        ),
-        ("return {status = 'healthy'}", Health::Unknown, invalid),
-        ("return {message = 'm'}", Health::Unknown, invalid),
-        ("return {status = ''}", Health::Unknown, invalid),
-        (
-            "return {status = 'Degraded', message = tostring(obj.status.n) .. #actionParams}",
-            Health::Degraded,
-            "10",
-        ),
-    ] {
+    let cases = r"
+        Healthy | | return {status = 'Healthy'}
+        Suspended | m | return {status = 'Suspended', message = 'm'}
+        Missing | | return {status = 'Missing', other = {1}}
+        Degraded | m | return {Status = 'Degraded', MESSAGE = 'm'}
+        Progressing | | return nil, {status = 'Progressing'}
+        Unknown | Lua returned an invalid health status | return {status = 'healthy'}
+        Unknown | Lua returned an invalid health status | return {message = 'm'}
+        Unknown | Lua returned an invalid health status | return {status = ''}
+        Degraded | 10 | return {status = 'Degraded', message = tostring(obj.status.n) ..
+            #actionParams}
+    ";
+    for (health, message, text) in typed::<(Health, &str, &str)>(cases) {
         let assessment = run(text).unwrap();
         assert_eq!(
             (assessment.health, assessment.message.as_str()),
@@ -312,33 +294,4 @@ return hs";
     };
     assert_eq!(script.run(&object(1)).unwrap().health, Health::Progressing);
     assert_eq!(script.run(&object(2)).unwrap().message, "fine");
-}
-
-#[test]
-fn a_file_is_a_config_map_the_keys_of_one_or_one_script() {
-    let file = |text: &str| ArgoHealth::from_file(text).unwrap();
-    let documents = "
-kind: Secret
----
-apiVersion: v1
-kind: ConfigMap
-data:
-  resource.customizations.health.apps_Deployment: return {status = 'Healthy', message = 'config map'}
-";
-    assert_eq!(
-        chosen(&file(documents), "apps", "Deployment").as_deref(),
-        Some("config map")
-    );
-    let keys =
-        "resource.customizations.health.apps_*: return {status = 'Healthy', message = 'keys'}";
-    assert_eq!(chosen(&file(keys), "apps", "X").as_deref(), Some("keys"));
-    for lua in [
-        "-- a comment\nhs = {}\nhs.status = 'Healthy'\nhs.message = 'lua'\nreturn hs",
-        "return {status = 'Healthy', message = 'lua'}",
-    ] {
-        for (group, kind) in [("", "Pod"), ("apps", "Deployment")] {
-            assert_eq!(chosen(&file(lua), group, kind).as_deref(), Some("lua"));
-        }
-    }
-    assert_eq!(file("return {").problems().len(), 1);
 }

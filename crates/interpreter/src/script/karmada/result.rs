@@ -4,10 +4,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::{
-    dependency::{self, DependencyFault},
+    dependency,
     native::quantity,
     request::{Component, DependentObject, ReplicaRequirements},
-    script::{convert, empty, error::ScriptError},
+    script::{
+        convert, empty,
+        error::{ScriptError, type_name},
+    },
 };
 
 /// A value that a function returned.
@@ -87,7 +90,7 @@ impl Returned<'_> {
     pub fn dependencies(&self) -> Result<Vec<DependentObject>, ScriptError> {
         let dependencies: Vec<DependentObject> = typed(self.table("table", &[])?)?;
         for (position, dependency) in (1..).zip(&dependencies) {
-            if let Some(DependencyFault { member, problem }) = dependency::fault(dependency) {
+            if let Some((member, problem)) = dependency::fault(dependency) {
                 let place = match member {
                     "" => format!("dependency {position}"),
                     member => format!("{member} of dependency {position}"),
@@ -111,10 +114,7 @@ impl Returned<'_> {
         ScriptError::ReturnType {
             function: self.function,
             expected,
-            actual: match self.value {
-                mlua::Value::Integer(_) => "number",
-                other => other.type_name(),
-            },
+            actual: type_name(self.value),
         }
     }
 }

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::health::Health;
 use crate::request::{AggregatedStatusItem, Component, NodeClaim, ReplicaRequirements};
+use crate::test_rows::{rows, typed};
 use crate::{customization::united, request::DependentObject};
 
 fn run(text: &str, request: &Request<'_>) -> Result<Response, ScriptError> {
@@ -231,16 +232,12 @@ fn items_are_nil_while_no_member_reports_unless_the_script_fails_with_that() {
         object: &object,
         items: &[],
     };
-    for (body, expected) in [
-        (
-            "if statusItems == nil then o.status = {given = 'nil'} end",
-            json!({"given": "nil"}),
-        ),
-        (
-            "o.status = {given = type(statusItems), count = #statusItems}",
-            json!({"given": "table", "count": 0}),
-        ),
-    ] {
+    let cases = r#"
+        if statusItems == nil then o.status = {given = 'nil'} end | {"given": "nil"}
+        o.status = {given = type(statusItems), count = #statusItems}
+            | {"given": "table", "count": 0}
+    "#;
+    for (body, expected) in typed::<(&str, Value)>(cases) {
         let text = format!("function AggregateStatus(o, statusItems) {body} return o end");
         let Ok(Response::AggregatedStatus(aggregated)) = run(&text, &request) else {
             panic!("no object");
@@ -333,33 +330,21 @@ fn dependencies_are_references() {
 fn a_dependency_that_cannot_be_found_is_an_error() {
     let object = object();
     let request = Request::Dependency { object: &object };
-    for (reference, expected) in [
-        ("{name = 'x'}", "missing field `apiVersion`"),
-        (
-            "{apiVersion = '', kind = 'Secret', name = 'x'}",
-            "apiVersion of dependency 2 is absent or empty",
-        ),
-        (
-            "{apiVersion = 'v1', kind = '', name = 'x'}",
-            "kind of dependency 2 is absent or empty",
-        ),
-        (
-            "{apiVersion = 'v1', kind = 'Secret', namespace = 'shop'}",
-            "dependency 2 has neither a name nor a labelSelector",
-        ),
-        (
-            "{apiVersion = 'v1', kind = 'Secret', labelSelector = {}}",
-            "dependency 2 has neither a name nor a labelSelector",
-        ),
-        (
-            "{apiVersion = 'v1', kind = 'Pod', labelSelector = {matchLabels = {['a b'] = 'c'}}}",
-            "labelSelector of dependency 2 cannot work",
-        ),
-        (
-            "{apiVersion = 'v1', kind = 'Pod', labelSelector = 'app=web'}",
-            "labelSelector of dependency 2 is not a LabelSelector",
-        ),
-    ] {
+    let cases = r"
+        {name = 'x'} | missing field `apiVersion`
+        {apiVersion = '', kind = 'Secret', name = 'x'}
+            | apiVersion of dependency 2 is absent or empty
+        {apiVersion = 'v1', kind = '', name = 'x'} | kind of dependency 2 is absent or empty
+        {apiVersion = 'v1', kind = 'Secret', namespace = 'shop'}
+            | dependency 2 has neither a name nor a labelSelector
+        {apiVersion = 'v1', kind = 'Secret', labelSelector = {}}
+            | dependency 2 has neither a name nor a labelSelector
+        {apiVersion = 'v1', kind = 'Pod', labelSelector = {matchLabels = {['a b'] = 'c'}}}
+            | labelSelector of dependency 2 cannot work
+        {apiVersion = 'v1', kind = 'Pod', labelSelector = 'app=web'}
+            | labelSelector of dependency 2 is not a LabelSelector
+    ";
+    for [reference, expected] in rows(cases) {
         let text = format!(
             "function GetDependencies()
               return {{{{apiVersion = 'v1', kind = 'Secret', name = 'key'}}, {reference}}}
@@ -471,39 +456,23 @@ fn the_kube_library_checks_its_arguments() {
             &request,
         )
     };
-    for (text, expected) in [
-        (
-            "resourceAdd(1)",
-            "bad argument #1 to resourceAdd (string expected, got number)",
-        ),
-        (
-            "resourceAdd(nil, {})",
-            "bad argument #2 to resourceAdd (string expected, got table)",
-        ),
-        ("resourceAdd('1', true)", "bad argument #2"),
-        (
-            "accuratePodRequirements()",
-            "accuratePodRequirements takes 1 arguments, but was called with 0",
-        ),
-        ("accuratePodRequirements({}, {})", "was called with 2"),
-        ("accuratePodRequirements(nil)", "table expected, got nil"),
-        ("accuratePodRequirements({f = print})", "no JSON"),
-        (
-            "getPodDependencies({})",
-            "getPodDependencies takes 2 arguments, but was called with 1",
-        ),
-        ("getPodDependencies('x', 'y')", "table expected, got string"),
-        (
-            "getPodDependencies({}, {})",
-            "bad argument #2 to getPodDependencies (string expected, got table)",
-        ),
-        ("getResourceQuantity()", "takes 1 arguments"),
-        (
-            "getResourceQuantity(5)",
-            "bad argument #1 to getResourceQuantity",
-        ),
-        ("missing()", "attempt to call a nil value"),
-    ] {
+    let cases = r"
+        resourceAdd(1) | bad argument #1 to resourceAdd (string expected, got number)
+        resourceAdd(nil, {}) | bad argument #2 to resourceAdd (string expected, got table)
+        resourceAdd('1', true) | bad argument #2
+        accuratePodRequirements() | accuratePodRequirements takes 1 arguments, but was called with 0
+        accuratePodRequirements({}, {}) | was called with 2
+        accuratePodRequirements(nil) | table expected, got nil
+        accuratePodRequirements({f = print}) | no JSON
+        getPodDependencies({}) | getPodDependencies takes 2 arguments, but was called with 1
+        getPodDependencies('x', 'y') | table expected, got string
+        getPodDependencies({}, {})
+            | bad argument #2 to getPodDependencies (string expected, got table)
+        getResourceQuantity() | takes 1 arguments
+        getResourceQuantity(5) | bad argument #1 to getResourceQuantity
+        missing() | attempt to call a nil value
+    ";
+    for [text, expected] in rows(cases) {
         let error = call(text);
         assert!(error.contains(expected), "{text}: {error}");
     }

@@ -106,48 +106,23 @@ impl<'t> Scanner<'t> {
     /// Takes the first token, or the whole statement of a label or `goto`; returns the number of
     /// tokens taken.
     fn step(&mut self, tokens: &[LuaToken<'t>]) -> usize {
-        match tokens {
-            [
-                LuaToken {
-                    lexeme: LuaLexeme::Label,
-                    range: first,
-                    ..
-                },
-                LuaToken {
-                    lexeme: LuaLexeme::Word(name),
-                    ..
-                },
-                LuaToken {
-                    lexeme: LuaLexeme::Label,
-                    range: last,
-                    ..
-                },
-                ..,
-            ] => {
-                self.label(name, first.start..last.end);
+        let lexeme = |index: usize| tokens.get(index).map(|token| token.lexeme);
+        let range = |last: usize| tokens[0].range.start..tokens[last].range.end;
+        match (lexeme(0), lexeme(1), lexeme(2)) {
+            (Some(LuaLexeme::Label), Some(LuaLexeme::Word(name)), Some(LuaLexeme::Label)) => {
+                self.label(name, range(2));
                 3
             }
-            [
-                LuaToken {
-                    lexeme: LuaLexeme::Word("goto"),
-                    range: first,
-                    line,
-                },
-                LuaToken {
-                    lexeme: LuaLexeme::Word(name),
-                    range: last,
-                    ..
-                },
-                ..,
-            ] => {
-                self.goto(name, first.start..last.end, *line);
+            (Some(LuaLexeme::Word("goto")), Some(LuaLexeme::Word(name)), _) => {
+                self.goto(name, range(1), tokens[0].line);
                 2
             }
-            [token, ..] => {
-                self.other(token.lexeme);
+            (first, ..) => {
+                if let Some(lexeme) = first {
+                    self.other(lexeme);
+                }
                 1
             }
-            [] => 1,
         }
     }
 

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::test_rows::rows;
 use crate::{
     Operation, Request, Response,
     health::{Assessment, Health},
@@ -33,73 +34,35 @@ fn evaluate_for_karmada(expression: &str) -> Result<String, ScriptError> {
 
 #[test]
 fn hostile_scripts_end_in_time() {
-    let cases = [
-        ("while true do end", "script took more than"),
-        (
-            "repeat pcall(function() while true do end end) until false",
-            "script took more than",
-        ),
-        (
-            "pcall(function() while true do end end) return {status = 'Healthy'}",
-            "script took more than",
-        ),
-        (
-            "local t = {3, 1, 2} table.sort(t, function(a, b) while true do end end)",
-            "script took more than",
-        ),
-        (
-            "local s = string.rep('a', 200000) return s:find(string.rep('.-', 12) .. 'b')",
-            "script took more than",
-        ),
-        (
-            "local s = string.rep('a', 900000) for i = 1, 1000000 do s:find('.-.-.-b') end",
-            "script took more than",
-        ),
-        (
-            "local s, p = string.rep('a', 900000), string.rep('a', 4000) .. 'b' for i = 1, 1e9 do s:find(p, 1, true) end",
-            "script took more than",
-        ),
-        (
-            "local function f() return f() end return f()",
-            "stack overflow",
-        ),
-        (
-            "error(setmetatable({}, {__tostring = function() while true do end end}))",
-            "script took more than",
-        ),
-        (
-            "local t = {} for i = 1, 1e9 do t[i] = {} end",
-            "script took more",
-        ),
-        (
-            "local t = {} local ok = pcall(function() for i = 1, 1e9 do t[i] = {} end end) error('caught')",
-            "script",
-        ),
-        ("local s = 'x' while true do s = s .. s end", "more memory"),
-        ("return string.rep('x', 1e9)", "more memory"),
-        (
-            "local s = string.rep('x', 1000000) return s:gsub('x', s)",
-            "more memory",
-        ),
-        (
-            "return table.concat({string.rep('x', 9e6), string.rep('x', 9e6)})",
-            "more memory",
-        ),
-        (
-            "local function f() return 1 + f() end return f()",
-            "stack overflow",
-        ),
-        (
-            "local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k] end return t.x",
-            "stack overflow",
-        ),
-        (
-            "local s = string.rep('a', 900000) return s:find(s .. s)",
-            "is longer than",
-        ),
-        ("return s:find(string.rep('(', 300))", "script failed"),
-    ];
-    for (text, expected) in cases {
+    let cases = r"
+        while true do end | script took more than
+        repeat pcall(function() while true do end end) until false | script took more than
+        pcall(function() while true do end end) return {status = 'Healthy'} | script took more than
+        local t = {3, 1, 2} table.sort(t, function(a, b) while true do end end)
+            | script took more than
+        local s = string.rep('a', 200000) return s:find(string.rep('.-', 12) .. 'b')
+            | script took more than
+        local s = string.rep('a', 900000) for i = 1, 1000000 do s:find('.-.-.-b') end
+            | script took more than
+        local s, p = string.rep('a', 900000), string.rep('a', 4000) .. 'b' for i = 1,
+            1e9 do s:find(p, 1, true) end | script took more than
+        local function f() return f() end return f() | stack overflow
+        error(setmetatable({}, {__tostring = function() while true do end end}))
+            | script took more than
+        local t = {} for i = 1, 1e9 do t[i] = {} end | script took more
+        local t = {} local ok = pcall(function() for i = 1, 1e9 do t[i] = {} end end)
+            error('caught') | script
+        local s = 'x' while true do s = s .. s end | more memory
+        return string.rep('x', 1e9) | more memory
+        local s = string.rep('x', 1000000) return s:gsub('x', s) | more memory
+        return table.concat({string.rep('x', 9e6), string.rep('x', 9e6)}) | more memory
+        local function f() return 1 + f() end return f() | stack overflow
+        local t = setmetatable({}, {}) getmetatable(t).__index = function(t,
+            k) return t[k] end return t.x | stack overflow
+        local s = string.rep('a', 900000) return s:find(s .. s) | is longer than
+        return s:find(string.rep('(', 300)) | script failed
+    ";
+    for [text, expected] in rows(cases) {
         let started = Instant::now();
         let assessment = assess(text);
         assert!(started.elapsed() < Duration::from_secs(30), "{text}");
@@ -135,35 +98,20 @@ fn deeply_nested_texts_do_not_end_the_process() {
 
 #[test]
 fn unusable_results_are_errors() {
-    let cases = [
-        ("local t = {} t.t = t return t", "nested too deep"),
-        (
-            "local t = {} for i = 1, 500 do t = {t} end return {status = t}",
-            "nested too deep",
-        ),
-        (
-            "local t = {1} for i = 1, 40 do t = {t, t} end return {status = t}",
-            "too large",
-        ),
-        ("return {status = print}", "a function is no JSON"),
-        (
-            "return {status = 'Healthy', [1] = 2}",
-            "both positions and names",
-        ),
-        (
-            "return {status = 'Healthy', x = {[1] = 1, [3] = 3}}",
-            "holes",
-        ),
-        (
-            "return {status = 'Healthy', x = {[true] = 1}}",
-            "a boolean is no key",
-        ),
-        ("return {status = 'Healthy', x = 0/0}", "no number"),
-        ("return {status = 'Healthy', x = math.huge}", "infinite"),
-        ("return 1", "must return table, but returned number"),
-        ("return 'x'", "but returned string"),
-    ];
-    for (text, expected) in cases {
+    let cases = r"
+        local t = {} t.t = t return t | nested too deep
+        local t = {} for i = 1, 500 do t = {t} end return {status = t} | nested too deep
+        local t = {1} for i = 1, 40 do t = {t, t} end return {status = t} | too large
+        return {status = print} | a function is no JSON
+        return {status = 'Healthy', [1] = 2} | both positions and names
+        return {status = 'Healthy', x = {[1] = 1, [3] = 3}} | holes
+        return {status = 'Healthy', x = {[true] = 1}} | a boolean is no key
+        return {status = 'Healthy', x = 0/0} | no number
+        return {status = 'Healthy', x = math.huge} | infinite
+        return 1 | must return table, but returned number
+        return 'x' | but returned string
+    ";
+    for [text, expected] in rows(cases) {
         let assessment = assess(text);
         assert_eq!(assessment.health, Health::Unknown, "{text}");
         assert!(

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::health::Health;
+use crate::test_rows::{rows, typed};
 use crate::{
     request::AggregatedStatusItem,
     webhook::{EncodeError, MAX_ADDED_BYTES, MAX_OPERATIONS, encode},
@@ -17,6 +18,13 @@ fn workload() -> Value {
         "spec": {"replicas": 3, "paused": false},
         "status": {"readyReplicas": 1},
     })
+}
+
+fn revise(object: &Value) -> Request<'_> {
+    Request::Revise {
+        object,
+        replicas: 5,
+    }
 }
 
 fn encoded(dialect: Dialect, request: &Request<'_>) -> Value {
@@ -174,24 +182,16 @@ fn an_answer_is_read_with_and_without_its_kind() {
     let object = workload();
     let request = Request::Health { object: &object };
     let response = json!({"uid": "u-1", "successful": true, "healthy": true});
-    for (envelope, accepted) in [
-        (json!({}), true),
-        (json!({"apiVersion": null, "kind": ""}), true),
-        (
-            json!({"apiVersion": API_VERSION, "kind": "ResourceInterpreterContext"}),
-            true,
-        ),
-        (json!({"kind": "ResourceInterpreterContext"}), true),
-        (
-            json!({"apiVersion": API_VERSION, "kind": "ExploreReview"}),
-            false,
-        ),
-        (
-            json!({"apiVersion": "config.karmada.io/v2", "kind": "ResourceInterpreterContext"}),
-            false,
-        ),
-        (json!({"apiVersion": "v1", "kind": "Status"}), false),
-    ] {
+    let cases = r#"
+        true | {}
+        true | {"apiVersion": null, "kind": ""}
+        true | {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext"}
+        true | {"kind": "ResourceInterpreterContext"}
+        false | {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ExploreReview"}
+        false | {"apiVersion": "config.karmada.io/v2", "kind": "ResourceInterpreterContext"}
+        false | {"apiVersion": "v1", "kind": "Status"}
+    "#;
+    for (accepted, envelope) in typed::<(bool, Value)>(cases) {
         let mut body = envelope.clone();
         body["response"] = response.clone();
         let result = decode(
@@ -208,69 +208,36 @@ fn an_answer_is_read_with_and_without_its_kind() {
 fn an_answer_that_is_none_says_what_is_wrong() {
     let object = workload();
     let request = Request::Health { object: &object };
-    for (body, expected) in [
-        (
-            "",
-            "the answer cannot be read: it is cut off at line 1 column 0",
-        ),
-        (
-            r#"{"response": {"uid""#,
-            "the answer cannot be read: it is cut off",
-        ),
-        ("<html>", "the answer cannot be read: it is no JSON"),
-        ("[]", "the answer cannot be read: it has another shape"),
-        (r#"{"response": ["u-1", true]}"#, "it has another shape"),
-        (
-            r#"{"response": {}} x"#,
-            "the answer cannot be read: it is no JSON",
-        ),
-        (
-            r#"{"response": {"uid": 5}}"#,
-            "the answer cannot be read: it has another shape",
-        ),
-        (
-            r#"{"response": {"uid": "u-1", "successful": true, "healthy": "yes"}}"#,
-            "it has another shape",
-        ),
-        ("{}", "the answer has no response"),
-        (r#"{"response": null}"#, "the answer has no response"),
-        (
-            r#"{"response": {"successful": true, "healthy": true}}"#,
-            r#"response.uid is "", not "u-1""#,
-        ),
-        (
-            r#"{"response": {"uid": "u-2", "successful": true, "healthy": true}}"#,
-            r#"response.uid is "u-2", not "u-1""#,
-        ),
-        (
-            r#"{"response": {"uid": "u-1", "healthy": true}}"#,
-            "response.status, which has to say why, is absent",
-        ),
-        (
-            r#"{"response": {"uid": "u-1", "successful": false, "healthy": true}}"#,
-            "response.status, which has to say why, is absent",
-        ),
-        (
-            r#"{"response": {"uid": "u-1", "successful": false, "status": {"code": 403, "message": "no\u001b[0m"}}}"#,
-            "the webhook failed with code 403: no^[[0m",
-        ),
-        (
-            r#"{"response": {"uid": "u-1", "successful": false, "status": {}}}"#,
-            "the webhook failed with code 0: no reason given",
-        ),
-        (
-            r#"{"response": {"uid": "u-1", "successful": false, "status": "down"}}"#,
-            "response.status is not an object",
-        ),
-        (
-            r#"{"response": {"uid": "u-1", "successful": true}}"#,
-            "response.healthy is absent, and InterpretHealth needs it",
-        ),
-        (
-            r#"{"response": {"uid": "u-1", "successful": true, "healthy": null}}"#,
-            "response.healthy is absent",
-        ),
-    ] {
+    let cases = r#"
+        | the answer cannot be read: it is cut off at line 1 column 0
+        {"response": {"uid" | the answer cannot be read: it is cut off
+        <html> | the answer cannot be read: it is no JSON
+        [] | the answer cannot be read: it has another shape
+        {"response": ["u-1", true]} | it has another shape
+        {"response": {}} x | the answer cannot be read: it is no JSON
+        {"response": {"uid": 5}} | the answer cannot be read: it has another shape
+        {"response": {"uid": "u-1", "successful": true, "healthy": "yes"}} | it has another shape
+        {} | the answer has no response
+        {"response": null} | the answer has no response
+        {"response": {"successful": true, "healthy": true}} | response.uid is "", not "u-1"
+        {"response": {"uid": "u-2", "successful": true, "healthy": true}}
+            | response.uid is "u-2", not "u-1"
+        {"response": {"uid": "u-1", "healthy": true}}
+            | response.status, which has to say why, is absent
+        {"response": {"uid": "u-1", "successful": false, "healthy": true}}
+            | response.status, which has to say why, is absent
+        {"response": {"uid": "u-1", "successful": false, "status": {"code": 403,
+            "message": "no\u001b[0m"}}} | the webhook failed with code 403: no^[[0m
+        {"response": {"uid": "u-1", "successful": false, "status": {}}}
+            | the webhook failed with code 0: no reason given
+        {"response": {"uid": "u-1", "successful": false, "status": "down"}}
+            | response.status is not an object
+        {"response": {"uid": "u-1", "successful": true}}
+            | response.healthy is absent, and InterpretHealth needs it
+        {"response": {"uid": "u-1", "successful": true, "healthy": null}}
+            | response.healthy is absent
+    "#;
+    for [body, expected] in rows(cases) {
         let error = message(decode(Dialect::Released, "u-1", &request, body.as_bytes()));
         assert!(error.contains(expected), "{body}\n{error}");
     }
@@ -350,26 +317,18 @@ fn requirements_have_the_types_of_the_api() {
         panic!("no requirements");
     };
     assert_eq!(serde_json::to_value(requirements).unwrap(), full);
-    for (requirements, expected) in [
-        (
-            json!({"resourceRequest": {"cpu": "much"}}),
-            "response.replicaRequirements.resourceRequest[\"cpu\"] is not a quantity",
-        ),
-        (json!({"resourceRequest": {"cpu": {}}}), "is not a quantity"),
-        (
-            json!({"nodeClaim": {"hardNodeAffinity": []}}),
-            "response.replicaRequirements.nodeClaim.hardNodeAffinity is not a NodeSelector",
-        ),
-        (
-            json!({"nodeClaim": {"nodeSelector": {"a": 1}}}),
-            "nodeClaim.nodeSelector has a value that is no text",
-        ),
-        (
-            json!({"nodeClaim": {"tolerations": ["a"]}}),
-            "nodeClaim.tolerations has an item",
-        ),
-        (json!({"nodeClaim": 1}), "it has another shape"),
-    ] {
+    let cases = r#"
+        {"resourceRequest": {"cpu": "much"}}
+            | response.replicaRequirements.resourceRequest["cpu"] is not a quantity
+        {"resourceRequest": {"cpu": {}}} | is not a quantity
+        {"nodeClaim": {"hardNodeAffinity": []}}
+            | response.replicaRequirements.nodeClaim.hardNodeAffinity is not a NodeSelector
+        {"nodeClaim": {"nodeSelector": {"a": 1}}}
+            | nodeClaim.nodeSelector has a value that is no text
+        {"nodeClaim": {"tolerations": ["a"]}} | nodeClaim.tolerations has an item
+        {"nodeClaim": 1} | it has another shape
+    "#;
+    for (requirements, expected) in typed::<(Value, &str)>(cases) {
         let members = json!({"replicas": 1, "replicaRequirements": requirements});
         let error = message(released(&request, &members));
         assert!(error.contains(expected), "{requirements} {error}");
@@ -398,20 +357,13 @@ fn components_are_optional_and_checked() {
     };
     assert_eq!((&*found[0].name, found[0].replicas), ("driver", 1));
     assert_eq!((&*found[1].name, found[1].replicas), ("worker", 0));
-    for (components, expected) in [
-        (
-            json!([{"replicas": 1}]),
-            "response.components[0].name is absent or empty",
-        ),
-        (
-            json!([{"name": "a"}, {"name": "b", "replicas": -4}]),
-            "response.components[1].replicas is -4",
-        ),
-        (
-            json!([{"name": "a", "replicaRequirements": {"resourceRequest": {"cpu": ""}}}]),
-            "response.components[0].replicaRequirements.resourceRequest[\"cpu\"]",
-        ),
-    ] {
+    let cases = r#"
+        [{"replicas": 1}] | response.components[0].name is absent or empty
+        [{"name": "a"}, {"name": "b", "replicas": -4}] | response.components[1].replicas is -4
+        [{"name": "a", "replicaRequirements": {"resourceRequest": {"cpu": ""}}}]
+            | response.components[0].replicaRequirements.resourceRequest["cpu"]
+    "#;
+    for (components, expected) in typed::<(Value, &str)>(cases) {
         let error = message(released(&request, &json!({"components": components})));
         assert!(error.contains(expected), "{error}");
     }
@@ -435,32 +387,20 @@ fn dependencies_have_a_kind_and_a_name_or_a_selector() {
         panic!("no dependencies");
     };
     assert_eq!(serde_json::to_value(found).unwrap(), good);
-    for (dependency, expected) in [
-        (
-            json!({"kind": "Secret", "name": "a"}),
-            "response.dependencies[0].apiVersion is absent or empty",
-        ),
-        (
-            json!({"apiVersion": "v1", "kind": "", "name": "a"}),
-            "response.dependencies[0].kind is absent or empty",
-        ),
-        (
-            json!({"apiVersion": "v1", "kind": "Secret"}),
-            "response.dependencies[0] has neither a name nor a labelSelector",
-        ),
-        (
-            json!({"apiVersion": "v1", "kind": "Secret", "name": "a", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}),
-            "response.dependencies[0].labelSelector cannot work",
-        ),
-        (
-            json!({"apiVersion": "v1", "kind": "Pod", "labelSelector": {"matchLabels": {"a": "b c"}}}),
-            "labelSelector cannot work",
-        ),
-        (
-            json!({"apiVersion": "v1", "kind": "Pod", "labelSelector": "app=x"}),
-            "labelSelector is not a LabelSelector",
-        ),
-    ] {
+    let cases = r#"
+        {"kind": "Secret", "name": "a"} | response.dependencies[0].apiVersion is absent or empty
+        {"apiVersion": "v1", "kind": "", "name": "a"}
+            | response.dependencies[0].kind is absent or empty
+        {"apiVersion": "v1", "kind": "Secret"}
+            | response.dependencies[0] has neither a name nor a labelSelector
+        {"apiVersion": "v1", "kind": "Secret", "name": "a", "labelSelector": {"matchExpressions":
+            [{"key": "a", "operator": "Is"}]}} | response.dependencies[0].labelSelector cannot work
+        {"apiVersion": "v1", "kind": "Pod", "labelSelector": {"matchLabels": {"a": "b c"}}}
+            | labelSelector cannot work
+        {"apiVersion": "v1", "kind": "Pod", "labelSelector": "app=x"}
+            | labelSelector is not a LabelSelector
+    "#;
+    for (dependency, expected) in typed::<(Value, &str)>(cases) {
         let error = message(released(&request, &json!({"dependencies": [dependency]})));
         assert!(error.contains(expected), "{dependency} {error}");
     }
@@ -545,10 +485,7 @@ fn patches_change_a_copy() {
 #[test]
 fn a_patch_and_its_type_go_together() {
     let object = workload();
-    let request = Request::Revise {
-        object: &object,
-        replicas: 5,
-    };
+    let request = revise(&object);
     let unchanged = [
         json!({}),
         json!({"patch": null, "patchType": null}),
@@ -561,44 +498,22 @@ fn a_patch_and_its_type_go_together() {
             Ok(Response::Revised(object.clone()))
         );
     }
-    for (members, expected) in [
-        (
-            json!({"patch": STANDARD.encode("[]")}),
-            "response.patchType is absent",
-        ),
-        (
-            json!({"patchType": "JSONPatch"}),
-            "response.patch is absent or empty",
-        ),
-        (
-            json!({"patchType": "JSONPatch", "patch": ""}),
-            "response.patch is absent or empty",
-        ),
-        (
-            json!({"patchType": "", "patch": "W10="}),
-            "response.patchType is \"\"",
-        ),
-        (
-            json!({"patchType": "MergePatch", "patch": "W10="}),
-            "response.patchType is \"MergePatch\": it must be JSONPatch",
-        ),
-        (
-            json!({"patchType": "JSONPatch", "patch": "[]"}),
-            "not base64",
-        ),
-        (
-            json!({"patchType": "JSONPatch", "patch": STANDARD.encode("{}")}),
-            "not an RFC 6902 document",
-        ),
-        (
-            json!({"patchType": "JSONPatch", "patch": STANDARD.encode(r#"[{"op":"turn","path":"/a"}]"#)}),
-            "not an RFC 6902 document",
-        ),
-        (
-            json!({"patchType": "JSONPatch", "patch": STANDARD.encode(r#"[{"op":"add","path":"/a"}]"#)}),
-            "not an RFC 6902 document",
-        ),
-    ] {
+    // Encoded: `[]`, `{}`, `[{"op":"turn","path":"/a"}]` and `[{"op":"add","path":"/a"}]`.
+    let cases = r#"
+        {"patch": "W10="} | response.patchType is absent
+        {"patchType": "JSONPatch"} | response.patch is absent or empty
+        {"patchType": "JSONPatch", "patch": ""} | response.patch is absent or empty
+        {"patchType": "", "patch": "W10="} | response.patchType is ""
+        {"patchType": "MergePatch", "patch": "W10="}
+            | response.patchType is "MergePatch": it must be JSONPatch
+        {"patchType": "JSONPatch", "patch": "[]"} | not base64
+        {"patchType": "JSONPatch", "patch": "e30="} | not an RFC 6902 document
+        {"patchType": "JSONPatch", "patch": "W3sib3AiOiJ0dXJuIiwicGF0aCI6Ii9hIn1d"}
+            | not an RFC 6902 document
+        {"patchType": "JSONPatch", "patch": "W3sib3AiOiJhZGQiLCJwYXRoIjoiL2EifV0="}
+            | not an RFC 6902 document
+    "#;
+    for (members, expected) in typed::<(Value, &str)>(cases) {
         let error = message(released(&request, &members));
         assert!(error.contains(expected), "{members} {error}");
     }
@@ -607,56 +522,23 @@ fn a_patch_and_its_type_go_together() {
 #[test]
 fn a_patch_that_cannot_be_applied_says_where() {
     let object = workload();
-    let request = Request::Revise {
-        object: &object,
-        replicas: 5,
-    };
-    for (operations, expected) in [
-        (
-            json!([{"op": "test", "path": "/spec/replicas", "value": 3}, {"op": "remove", "path": "/spec/none"}]),
-            r#"operation 1 of response.patch fails at "/spec/none": path is invalid"#,
-        ),
-        (
-            json!([{"op": "test", "path": "/spec/replicas", "value": 4}]),
-            "value did not match",
-        ),
-        (
-            json!([{"op": "add", "path": "/a/b/c", "value": 1}]),
-            "path is invalid",
-        ),
-        (
-            json!([{"op": "copy", "from": "/none", "path": "/a"}]),
-            r#""from" path is invalid"#,
-        ),
-        (
-            json!([{"op": "move", "from": "/spec", "path": "/spec/a"}]),
-            "cannot move the value inside itself",
-        ),
-        (
-            json!([{"op": "replace", "path": "", "value": 5}]),
-            "replaces the object with something else",
-        ),
-        (
-            json!([{"op": "replace", "path": "", "value": {}}]),
-            "changes apiVersion, which must stay",
-        ),
-        (
-            json!([{"op": "replace", "path": "/kind", "value": "Pod"}]),
-            "changes kind, which must stay",
-        ),
-        (
-            json!([{"op": "remove", "path": "/metadata/namespace"}]),
-            "changes metadata.namespace",
-        ),
-        (
-            json!([{"op": "replace", "path": "/metadata/name", "value": 5}]),
-            "changes metadata.name",
-        ),
-        (
-            json!([{"op": "remove", "path": "/metadata"}]),
-            "changes metadata.namespace",
-        ),
-    ] {
+    let request = revise(&object);
+    let cases = r#"
+        [{"op": "test", "path": "/spec/replicas", "value": 3}, {"op": "remove",
+            "path": "/spec/none"}]
+            | operation 1 of response.patch fails at "/spec/none": path is invalid
+        [{"op": "test", "path": "/spec/replicas", "value": 4}] | value did not match
+        [{"op": "add", "path": "/a/b/c", "value": 1}] | path is invalid
+        [{"op": "copy", "from": "/none", "path": "/a"}] | "from" path is invalid
+        [{"op": "move", "from": "/spec", "path": "/spec/a"}] | cannot move the value inside itself
+        [{"op": "replace", "path": "", "value": 5}] | replaces the object with something else
+        [{"op": "replace", "path": "", "value": {}}] | changes apiVersion, which must stay
+        [{"op": "replace", "path": "/kind", "value": "Pod"}] | changes kind, which must stay
+        [{"op": "remove", "path": "/metadata/namespace"}] | changes metadata.namespace
+        [{"op": "replace", "path": "/metadata/name", "value": 5}] | changes metadata.name
+        [{"op": "remove", "path": "/metadata"}] | changes metadata.namespace
+    "#;
+    for (operations, expected) in typed::<(Value, &str)>(cases) {
         let error = message(released(&request, &patch(&operations)));
         assert!(error.contains(expected), "{operations} {error}");
     }
@@ -665,10 +547,7 @@ fn a_patch_that_cannot_be_applied_says_where() {
 #[test]
 fn a_patch_may_put_each_part_elsewhere() {
     let object = workload();
-    let request = Request::Revise {
-        object: &object,
-        replicas: 5,
-    };
+    let request = revise(&object);
     let operations = json!([
         {"op": "add", "path": "/spec/list", "value": [1, 3]},
         {"op": "add", "path": "/spec/list/1", "value": 2},
@@ -691,10 +570,7 @@ fn a_patch_may_put_each_part_elsewhere() {
 #[test]
 fn copies_of_copies_end_at_a_bound() {
     let object = workload();
-    let request = Request::Revise {
-        object: &object,
-        replicas: 5,
-    };
+    let request = revise(&object);
     let mut operations = vec![json!({"op": "add", "path": "/spec/a", "value": ["x".repeat(1000)]})];
     operations.extend((0..200).map(|_| json!({"op": "copy", "from": "/spec", "path": "/spec/b"})));
     let error = message(released(&request, &patch(&json!(operations))));
@@ -717,10 +593,7 @@ fn copies_of_copies_end_at_a_bound() {
 #[test]
 fn moves_do_not_build_towers() {
     let object = workload();
-    let request = Request::Revise {
-        object: &object,
-        replicas: 5,
-    };
+    let request = revise(&object);
     let mut operations = vec![json!({"op": "add", "path": "/a", "value": {}})];
     for _ in 0..3000 {
         operations.push(json!({"op": "add", "path": "/b", "value": {}}));
@@ -734,10 +607,7 @@ fn moves_do_not_build_towers() {
 #[test]
 fn the_number_of_operations_is_bounded() {
     let object = workload();
-    let request = Request::Revise {
-        object: &object,
-        replicas: 5,
-    };
+    let request = revise(&object);
     let operation = json!({"op": "test", "path": "/kind", "value": "Workload"});
     let most = vec![operation.clone(); MAX_OPERATIONS];
     assert!(released(&request, &patch(&json!(most))).is_ok());
@@ -750,10 +620,7 @@ fn the_number_of_operations_is_bounded() {
 fn a_patch_moves_no_more_items_than_a_bound() {
     let mut object = workload();
     object["spec"]["a"] = json!(vec![0; 100_000]);
-    let request = Request::Revise {
-        object: &object,
-        replicas: 5,
-    };
+    let request = revise(&object);
     let repeated = |operation: Value, times: usize| patch(&json!(vec![operation; times]));
     let first = json!({"op": "add", "path": "/spec/a/0", "value": 1});
     let last = json!({"op": "add", "path": "/spec/a/-", "value": 1});
@@ -784,24 +651,14 @@ fn an_answer_of_the_proposal_needs_no_word_of_success() {
         proposed(&status, &json!({"uid": "u-1", "status": {"ready": 2}})),
         Ok(Response::Status(json!({"ready": 2})))
     );
-    for (response, expected) in [
-        (
-            json!({"uid": "u-1"}),
-            "response.status is absent, and InterpretStatus needs it",
-        ),
-        (
-            json!({"uid": "u-2", "status": {}}),
-            "response.uid is \"u-2\"",
-        ),
-        (
-            json!({"uid": "u-1", "successful": false, "status": {"message": "gone", "code": 404}}),
-            "failed with code 404: gone",
-        ),
-        (
-            json!({"uid": "u-1", "successful": true, "status": {"code": 200}}),
-            "response.rawStatus is absent",
-        ),
-    ] {
+    let cases = r#"
+        {"uid": "u-1"} | response.status is absent, and InterpretStatus needs it
+        {"uid": "u-2", "status": {}} | response.uid is "u-2"
+        {"uid": "u-1", "successful": false, "status": {"message": "gone", "code": 404}}
+            | failed with code 404: gone
+        {"uid": "u-1", "successful": true, "status": {"code": 200}} | response.rawStatus is absent
+    "#;
+    for (response, expected) in typed::<(Value, &str)>(cases) {
         let error = message(proposed(&status, &response));
         assert!(error.contains(expected), "{response} {error}");
     }

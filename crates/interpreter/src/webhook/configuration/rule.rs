@@ -73,9 +73,7 @@ impl WebhookRule {
                 }
             }
     }
-}
 
-impl WebhookRule {
     /// All that identifies it, in a form that no change of the code changes.
     pub(super) fn identity(&self) -> Value {
         let Self {

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::test_rows::{rows, typed};
 
 fn released(webhook: &Value) -> Value {
     json!({
@@ -73,6 +74,19 @@ fn resource(api_version: &str, kind: &str, plural: &str, namespaced: bool) -> Re
     }
 }
 
+fn named(operation: &str) -> Operation {
+    Operation::from_name(operation).unwrap()
+}
+
+fn workload() -> Resource {
+    resource(
+        "workload.example.io/v1alpha1",
+        "Workload",
+        "workloads",
+        true,
+    )
+}
+
 fn only_webhook(object: &Value) -> Webhook {
     let [webhook] = WebhookConfiguration::parse(object)
         .unwrap()
@@ -95,38 +109,17 @@ fn a_released_configuration_is_read() {
     assert!(
         matches!(endpoint.address, WebhookAddress::Url(url) if url.ends_with("/interpreter-workload"))
     );
-    let workload = resource(
-        "workload.example.io/v1alpha1",
-        "Workload",
-        "workloads",
-        true,
-    );
-    for (operation, resource, matches) in [
-        (Operation::Retain, &workload, true),
-        (Operation::InterpretHealth, &workload, false),
-        (
-            Operation::Retain,
-            &resource("workload.example.io/v1", "Workload", "workloads", true),
-            false,
-        ),
-        (
-            Operation::Retain,
-            &resource("example.io/v1alpha1", "Workload", "workloads", true),
-            false,
-        ),
-        (
-            Operation::Retain,
-            &resource(
-                "workload.example.io/v1alpha1",
-                "workload",
-                "workloads",
-                true,
-            ),
-            false,
-        ),
-    ] {
+    let cases = r"
+        Retain | workload.example.io/v1alpha1 | Workload | true
+        InterpretHealth | workload.example.io/v1alpha1 | Workload | false
+        Retain | workload.example.io/v1 | Workload | false
+        Retain | example.io/v1alpha1 | Workload | false
+        Retain | workload.example.io/v1alpha1 | workload | false
+    ";
+    for (operation, api_version, kind, matches) in typed::<(&str, &str, &str, bool)>(cases) {
+        let resource = resource(api_version, kind, "workloads", true);
         assert_eq!(
-            webhook.matches(operation, resource),
+            webhook.matches(named(operation), &resource),
             matches,
             "{operation} {resource:?}"
         );
@@ -144,47 +137,30 @@ fn a_proposed_configuration_is_read() {
     assert_eq!(bar.failure_policy, FailurePolicy::Fail);
     assert_eq!(foo.timeout, DEFAULT_TIMEOUT);
     assert_eq!(bar.timeout, MAX_TIMEOUT);
-    for (webhook, operation, resource, matches) in [
-        (
-            foo,
-            Operation::Retain,
-            resource("foo.example.com/v7", "Foo", "foos", true),
-            true,
-        ),
-        (
-            foo,
-            Operation::Retain,
-            resource("foo.example.com/v7", "Foo", "foos", false),
-            false,
-        ),
-        (
-            foo,
-            Operation::Retain,
-            resource("foo.example.com/v7", "Foo", "foo", true),
-            false,
-        ),
-        (
-            foo,
-            Operation::InterpretDependency,
-            resource("foo.example.com/v7", "Foo", "foos", true),
-            false,
-        ),
-        (
-            bar,
-            Operation::InterpretDependency,
-            resource("bar.example.com/v1", "Bar", "bars", false),
-            true,
-        ),
-        (
-            bar,
-            Operation::InterpretDependency,
-            resource("bar.example.com/v1", "Bar", "bars", true),
-            false,
-        ),
-    ] {
+    let cases = r"
+        foo | Retain | v7 | Foo | foos | true | true
+        foo | Retain | v7 | Foo | foos | false | false
+        foo | Retain | v7 | Foo | foo | true | false
+        foo | InterpretDependency | v7 | Foo | foos | true | false
+        bar | InterpretDependency | v1 | Bar | bars | false | true
+        bar | InterpretDependency | v1 | Bar | bars | true | false
+    ";
+    for [
+        webhook,
+        operation,
+        version,
+        kind,
+        plural,
+        namespaced,
+        matches,
+    ] in rows(cases)
+    {
+        let api_version = format!("{webhook}.example.com/{version}");
+        let resource = resource(&api_version, kind, plural, namespaced.parse().unwrap());
+        let webhook = if webhook == "foo" { foo } else { bar };
         assert_eq!(
-            webhook.matches(operation, &resource),
-            matches,
+            webhook.matches(named(operation), &resource),
+            matches.parse::<bool>().unwrap(),
             "{} {operation} {resource:?}",
             webhook.id
         );
@@ -248,12 +224,7 @@ fn the_webhook_with_the_smallest_id_is_asked() {
         webhook("a-b", "a.x"),
         webhook("B", "z.x"),
     ];
-    let workload = resource(
-        "workload.example.io/v1alpha1",
-        "Workload",
-        "workloads",
-        true,
-    );
+    let workload = workload();
     let asked = |webhooks: &[Webhook]| {
         select(webhooks, Operation::Retain, &workload).map(|webhook| webhook.id.clone())
     };
@@ -338,168 +309,73 @@ fn urls_are_checked() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one table")]
 fn what_is_wrong_is_named_with_its_place() {
-    let released_webhook = |change: &dyn Fn(&mut Value)| {
+    let cases = r#"
+        released | /name | "workloads"
+            | webhooks[0].name: "workloads" must be a domain name of at least two labels
+        released | /name | "A.b" | webhooks[0].name: "A.b" must be
+        released | /name | 5 | webhooks[0].name: "" must be
+        released | /clientConfig | {} | webhooks[0].clientConfig: set either url or service
+        released | /clientConfig | {"service": {"name": "a"}}
+            | webhooks[0].clientConfig.service.namespace: is needed
+        released | /clientConfig | {"service": {"name": "a", "namespace": "b", "port": 65536}}
+            | webhooks[0].clientConfig.service.port: must be a port from 1 to 65535
+        released | /clientConfig | {"service": {"name": "a", "namespace": "b", "path": "x"}}
+            | webhooks[0].clientConfig.service.path: "x" must start with '/'
+        released | /clientConfig | {"service": {"name": "a", "namespace": "b", "path": "/a//b"}}
+            | webhooks[0].clientConfig.service.path: the segment "" must be
+        released | /clientConfig | {"service": {"name": "a", "namespace": "b", "path": "/A_b"}}
+            | webhooks[0].clientConfig.service.path: the segment "A_b" must be
+        released | /clientConfig/caBundle | "?"
+            | webhooks[0].clientConfig.caBundle: write the PEM certificates
+        released | /timeoutSeconds | 0 | webhooks[0].timeoutSeconds: must be from 1 to 30
+        released | /timeoutSeconds | 31 | webhooks[0].timeoutSeconds: must be from 1 to 30
+        released | /interpreterContextVersions | []
+            | webhooks[0].interpreterContextVersions: must include v1alpha1
+        released | /interpreterContextVersions | ["v2"]
+            | webhooks[0].interpreterContextVersions: must include v1alpha1
+        released | /interpreterContextVersions | ["v1alpha1", "v1alpha1"]
+            | webhooks[0].interpreterContextVersions[1]: "v1alpha1" is listed twice
+        released | /interpreterContextVersions | ["v1alpha1", "1v"]
+            | webhooks[0].interpreterContextVersions[1]: "1v" must be a version
+        released | /rules/0/operations | []
+            | webhooks[0].rules[0].operations: needs at least one entry
+        released | /rules/0/operations | ["*", "Retain"]
+            | webhooks[0].rules[0].operations: must have no other entries beside "*"
+        released | /rules/0/operations | ["Prune"]
+            | webhooks[0].rules[0].operations[0]: "Prune" must be one of *, InterpretReplica,
+            InterpretComponent
+        released | /rules/0/operations | ["ExploreHealthy"]
+            | webhooks[0].rules[0].operations[0]: "ExploreHealthy" must be
+        released | /rules/0/apiGroups | ["*", ""]
+            | webhooks[0].rules[0].apiGroups: must have no other entries
+        released | /rules/0/apiVersions | [""]
+            | webhooks[0].rules[0].apiVersions[0]: must not be empty
+        released | /rules/0/kinds | ["Pod", ""] | webhooks[0].rules[0].kinds[1]: must not be empty
+        released | /rules/0/kinds | null | webhooks[0].rules[0].kinds: needs at least one entry
+        proposed | /failurePolicy | "Retry" | webhooks[0].failurePolicy: must be Fail or Ignore
+        proposed | /rules/0/scope | "All"
+            | webhooks[0].rules[0].scope: must be *, Cluster or Namespaced
+        proposed | /rules/0/resources | ["*/*", "pods"]
+            | webhooks[0].rules[0].resources: must have no other entries beside "*/*"
+        proposed | /rules/0/operations | ["InterpretHealth"]
+            | "InterpretHealth" must be one of *, ExploreReplica, ExploreReplicaRevising
+        proposed | /exploreReviewVersions | null
+            | webhooks[0].exploreReviewVersions: must include v1alpha1
+        proposed | /name | "bar.example.com" | webhooks[1].name: "bar.example.com" is taken
+    "#;
+    for (dialect, path, value, expected) in typed::<(&str, &str, Value, &str)>(cases) {
         let mut webhook = workloads();
-        change(&mut webhook);
-        released(&webhook)
-    };
-    let proposed = |change: &dyn Fn(&mut Value)| {
         let mut object = founding();
-        change(&mut object["webhooks"][0]);
-        object
-    };
-    let set = |path: &'static str, value: Value| {
-        move |webhook: &mut Value| {
-            let (parent, last) = path.rsplit_once('/').unwrap();
-            let parent = webhook.pointer_mut(parent).unwrap();
-            match last.parse::<usize>() {
-                Ok(index) => parent[index] = value.clone(),
-                Err(_) => parent[last] = value.clone(),
-            }
+        let changed = match dialect {
+            "released" => &mut webhook,
+            _ => &mut object["webhooks"][0],
+        };
+        let (parent, last) = path.rsplit_once('/').unwrap();
+        changed.pointer_mut(parent).unwrap()[last] = value;
+        if dialect == "released" {
+            object = released(&webhook);
         }
-    };
-    for (object, expected) in [
-        (
-            released_webhook(&set("/name", json!("workloads"))),
-            "webhooks[0].name: \"workloads\" must be a domain name of at least two labels",
-        ),
-        (
-            released_webhook(&set("/name", json!("A.b"))),
-            "webhooks[0].name: \"A.b\" must be",
-        ),
-        (
-            released_webhook(&set("/name", json!(5))),
-            "webhooks[0].name: \"\" must be",
-        ),
-        (
-            released_webhook(&set("/clientConfig", json!({}))),
-            "webhooks[0].clientConfig: set either url or service",
-        ),
-        (
-            released_webhook(&set("/clientConfig", json!({"service": {"name": "a"}}))),
-            "webhooks[0].clientConfig.service.namespace: is needed",
-        ),
-        (
-            released_webhook(&set(
-                "/clientConfig",
-                json!({"service": {"name": "a", "namespace": "b", "port": 65536}}),
-            )),
-            "webhooks[0].clientConfig.service.port: must be a port from 1 to 65535",
-        ),
-        (
-            released_webhook(&set(
-                "/clientConfig",
-                json!({"service": {"name": "a", "namespace": "b", "path": "x"}}),
-            )),
-            "webhooks[0].clientConfig.service.path: \"x\" must start with '/'",
-        ),
-        (
-            released_webhook(&set(
-                "/clientConfig",
-                json!({"service": {"name": "a", "namespace": "b", "path": "/a//b"}}),
-            )),
-            "webhooks[0].clientConfig.service.path: the segment \"\" must be",
-        ),
-        (
-            released_webhook(&set(
-                "/clientConfig",
-                json!({"service": {"name": "a", "namespace": "b", "path": "/A_b"}}),
-            )),
-            "webhooks[0].clientConfig.service.path: the segment \"A_b\" must be",
-        ),
-        (
-            released_webhook(&set("/clientConfig/caBundle", json!("?"))),
-            "webhooks[0].clientConfig.caBundle: write the PEM certificates",
-        ),
-        (
-            released_webhook(&set("/timeoutSeconds", json!(0))),
-            "webhooks[0].timeoutSeconds: must be from 1 to 30",
-        ),
-        (
-            released_webhook(&set("/timeoutSeconds", json!(31))),
-            "webhooks[0].timeoutSeconds: must be from 1 to 30",
-        ),
-        (
-            released_webhook(&set("/interpreterContextVersions", json!([]))),
-            "webhooks[0].interpreterContextVersions: must include v1alpha1",
-        ),
-        (
-            released_webhook(&set("/interpreterContextVersions", json!(["v2"]))),
-            "webhooks[0].interpreterContextVersions: must include v1alpha1",
-        ),
-        (
-            released_webhook(&set(
-                "/interpreterContextVersions",
-                json!(["v1alpha1", "v1alpha1"]),
-            )),
-            "webhooks[0].interpreterContextVersions[1]: \"v1alpha1\" is listed twice",
-        ),
-        (
-            released_webhook(&set(
-                "/interpreterContextVersions",
-                json!(["v1alpha1", "1v"]),
-            )),
-            "webhooks[0].interpreterContextVersions[1]: \"1v\" must be a version",
-        ),
-        (
-            released_webhook(&set("/rules/0/operations", json!([]))),
-            "webhooks[0].rules[0].operations: needs at least one entry",
-        ),
-        (
-            released_webhook(&set("/rules/0/operations", json!(["*", "Retain"]))),
-            "webhooks[0].rules[0].operations: must have no other entries beside \"*\"",
-        ),
-        (
-            released_webhook(&set("/rules/0/operations", json!(["Prune"]))),
-            "webhooks[0].rules[0].operations[0]: \"Prune\" must be one of *, InterpretReplica, ",
-        ),
-        (
-            released_webhook(&set("/rules/0/operations", json!(["ExploreHealthy"]))),
-            "webhooks[0].rules[0].operations[0]: \"ExploreHealthy\" must be",
-        ),
-        (
-            released_webhook(&set("/rules/0/apiGroups", json!(["*", ""]))),
-            "webhooks[0].rules[0].apiGroups: must have no other entries",
-        ),
-        (
-            released_webhook(&set("/rules/0/apiVersions", json!([""]))),
-            "webhooks[0].rules[0].apiVersions[0]: must not be empty",
-        ),
-        (
-            released_webhook(&set("/rules/0/kinds", json!(["Pod", ""]))),
-            "webhooks[0].rules[0].kinds[1]: must not be empty",
-        ),
-        (
-            released_webhook(&set("/rules/0/kinds", json!(null))),
-            "webhooks[0].rules[0].kinds: needs at least one entry",
-        ),
-        (
-            proposed(&set("/failurePolicy", json!("Retry"))),
-            "webhooks[0].failurePolicy: must be Fail or Ignore",
-        ),
-        (
-            proposed(&set("/rules/0/scope", json!("All"))),
-            "webhooks[0].rules[0].scope: must be *, Cluster or Namespaced",
-        ),
-        (
-            proposed(&set("/rules/0/resources", json!(["*/*", "pods"]))),
-            "webhooks[0].rules[0].resources: must have no other entries beside \"*/*\"",
-        ),
-        (
-            proposed(&set("/rules/0/operations", json!(["InterpretHealth"]))),
-            "\"InterpretHealth\" must be one of *, ExploreReplica, ",
-        ),
-        (
-            proposed(&set("/exploreReviewVersions", json!(null))),
-            "webhooks[0].exploreReviewVersions: must include v1alpha1",
-        ),
-        (
-            proposed(&set("/name", json!("bar.example.com"))),
-            "webhooks[1].name: \"bar.example.com\" is taken",
-        ),
-    ] {
         let problems: Vec<String> = validate(&object).iter().map(ToString::to_string).collect();
         assert_eq!(problems.len(), 1, "{expected} {problems:?}");
         assert!(
@@ -514,12 +390,7 @@ fn a_webhook_that_speaks_no_known_version_matches_and_cannot_be_called() {
     let mut webhook = workloads();
     webhook["interpreterContextVersions"] = json!(["v2"]);
     let webhook = only_webhook(&released(&webhook));
-    let workload = resource(
-        "workload.example.io/v1alpha1",
-        "Workload",
-        "workloads",
-        true,
-    );
+    let workload = workload();
     assert!(webhook.matches(Operation::Retain, &workload));
     assert_eq!(
         webhook.endpoint.unwrap_err().path,
@@ -584,21 +455,18 @@ fn other_objects_are_no_configurations() {
 
 #[test]
 fn resources_are_guessed_where_nobody_serves_them() {
-    for (api_version, kind, namespace, plural, namespaced) in [
-        ("apps/v1", "Deployment", "", "deployments", true),
-        (
-            "networking.k8s.io/v1",
-            "NetworkPolicy",
-            "",
-            "networkpolicies",
-            true,
-        ),
-        ("v1", "Node", "", "nodes", false),
-        ("example.io/v1", "Policy", "a", "policies", true),
-        ("example.io/v1", "Bus", "", "buses", false),
-        ("example.io/v1", "Workload", "a", "workloads", true),
-        ("", "", "", "s", false),
-    ] {
+    let cases = r"
+        apps/v1 | Deployment | | deployments | true
+        networking.k8s.io/v1 | NetworkPolicy | | networkpolicies | true
+        v1 | Node | | nodes | false
+        example.io/v1 | Policy | a | policies | true
+        example.io/v1 | Bus | | buses | false
+        example.io/v1 | Workload | a | workloads | true
+        | | | s | false
+    ";
+    for (api_version, kind, namespace, plural, namespaced) in
+        typed::<(&str, &str, &str, &str, bool)>(cases)
+    {
         let object =
             json!({"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace}});
         let resource = guessed_resource(&object);

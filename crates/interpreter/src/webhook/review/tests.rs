@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::test_rows::typed;
 use crate::{
     health,
     request::{Component, DependentObject, ReplicaRequirements},
@@ -278,29 +279,14 @@ fn without_a_kind_the_operation_tells_the_dialect() {
 
 #[test]
 fn a_request_without_what_its_operation_needs_can_still_be_answered() {
-    for (operation, members, expected) in [
-        ("InterpretHealth", json!({}), "request.object is absent"),
-        (
-            "InterpretHealth",
-            json!({"object": [1]}),
-            "request.object is absent",
-        ),
-        (
-            "Retain",
-            json!({"object": {}}),
-            "request.observedObject is absent",
-        ),
-        (
-            "ReviseReplica",
-            json!({"object": {}}),
-            "request.replicas is absent",
-        ),
-        (
-            "ReviseReplica",
-            json!({"object": {}, "replicas": -1}),
-            "request.replicas is negative",
-        ),
-    ] {
+    let cases = r#"
+        InterpretHealth | {} | request.object is absent
+        InterpretHealth | {"object": [1]} | request.object is absent
+        Retain | {"object": {}} | request.observedObject is absent
+        ReviseReplica | {"object": {}} | request.replicas is absent
+        ReviseReplica | {"object": {}, "replicas": -1} | request.replicas is negative
+    "#;
+    for (operation, members, expected) in typed::<(&str, Value, &str)>(cases) {
         let mut body = json!({"kind": "ResourceInterpreterContext", "request": members});
         body["request"]["uid"] = json!("u");
         body["request"]["operation"] = json!(operation);

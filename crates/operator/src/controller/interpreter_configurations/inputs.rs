@@ -81,7 +81,6 @@ impl RuleInputs {
         self.0.values().all(|contents| contents.objects.is_some())
     }
 
-    /// All objects.
     pub(super) fn objects(&self) -> impl Iterator<Item = (RuleSource, &RuleObject)> {
         self.0.iter().flat_map(|(source, contents)| {
             let objects = contents.objects.iter().flat_map(BTreeMap::values);

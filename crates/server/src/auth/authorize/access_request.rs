@@ -43,11 +43,10 @@ pub struct AccessRequest<'r> {
 impl AccessRequest<'_> {
     /// The refusal of all of it. It names the namespace if only one was requested.
     pub(super) fn forbidden(&self, caller: &Caller, reason: &str) -> ApiError {
-        let only = if let [only] = self.namespaces {
-            Some(only)
-        } else {
-            None
-        };
+        let only = self
+            .namespaces
+            .first()
+            .filter(|_| self.namespaces.len() == 1);
         forbidden(&self.attributes(only), caller, reason).into()
     }
 
@@ -58,17 +57,10 @@ impl AccessRequest<'_> {
     /// The warning about clusters that are omitted because of their many namespaces.
     pub(super) fn omitted_clusters_warning(&self, omitted: &BTreeSet<ClusterName>) -> String {
         let plural = &self.resource.plural;
-        let mut named = omitted
-            .iter()
-            .take(MAX_NAMED)
-            .map(ClusterName::as_str)
-            .collect::<Vec<_>>()
-            .join(", ");
-        if let Some(more) = omitted
-            .len()
-            .checked_sub(MAX_NAMED)
-            .filter(|more| *more > 0)
-        {
+        let named = omitted.iter().take(MAX_NAMED).map(ClusterName::as_str);
+        let mut named = named.collect::<Vec<_>>().join(", ");
+        let more = omitted.len().saturating_sub(MAX_NAMED);
+        if more > 0 {
             named = format!("{named} and {more} more");
         }
         format!(
@@ -80,12 +72,11 @@ impl AccessRequest<'_> {
 
     /// The warning about requested namespaces that are not among the permitted ones.
     pub(super) fn omitted_namespaces_warning(&self, permitted: &[Namespace]) -> Option<String> {
-        let omitted: Vec<&str> = self
+        let omitted = self
             .namespaces
             .iter()
-            .filter(|name| !permitted.contains(name))
-            .map(Namespace::as_str)
-            .collect();
+            .filter(|name| !permitted.contains(name));
+        let omitted: Vec<&str> = omitted.map(Namespace::as_str).collect();
         if omitted.is_empty() || !self.warns_of_namespaces {
             return None;
         }

@@ -47,7 +47,7 @@ impl CandidateNamespaces {
         for (name, namespaces) in clusters {
             let new = namespaces
                 .iter()
-                .filter(|namespace| !union.contains(*namespace))
+                .filter(|name| !union.contains(*name))
                 .count();
             if union.is_empty() || union.len() + new <= MAX_NAMESPACES {
                 union.extend(namespaces);

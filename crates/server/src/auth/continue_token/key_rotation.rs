@@ -78,10 +78,8 @@ impl KeyRotation {
         } else {
             KeyRing::default()
         };
-        let ring = self
-            .secret
-            .reconcile(|data| Ok(update(data, &ours, now)))
-            .await?;
+        let reconciled = self.secret.reconcile(|data| Ok(update(data, &ours, now)));
+        let ring = reconciled.await?;
         self.keys.replace(ring);
         self.is_shared = true;
         Ok(())
@@ -108,14 +106,9 @@ fn update(
         };
     }
     let outdated = found.data();
-    let others = data
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| !outdated.contains_key(*name));
-    let data = others
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .chain(ring.data())
-        .collect();
+    let mut data = data.cloned().unwrap_or_default();
+    data.retain(|name, _| !outdated.contains_key(name));
+    data.extend(ring.data());
     SecretUpdate {
         value: ring,
         data: Some(data),

@@ -113,11 +113,10 @@ impl KeyRing {
 
     /// The keys in a Secret's data; ignores other data.
     pub fn read(data: &BTreeMap<String, ByteString>) -> Self {
-        let mut keys: Vec<Arc<SealingKey>> = data
+        let keys = data
             .iter()
-            .filter_map(|(name, value)| read_key(name, &value.0))
-            .map(Arc::new)
-            .collect();
+            .filter_map(|(name, value)| read_key(name, &value.0));
+        let mut keys: Vec<Arc<SealingKey>> = keys.map(Arc::new).collect();
         keys.sort_by_key(|key| (key.made, key.id));
         Self(keys)
     }
@@ -125,10 +124,8 @@ impl KeyRing {
     /// The keys as data of a Secret.
     pub fn data(&self) -> BTreeMap<String, ByteString> {
         let entry = |key: &Arc<SealingKey>| {
-            (
-                format!("{}.{}", key.made, hex(&key.id)),
-                ByteString(key.bytes.to_vec()),
-            )
+            let name = format!("{}.{}", key.made, hex(&key.id));
+            (name, ByteString(key.bytes.to_vec()))
         };
         self.0.iter().map(entry).collect()
     }
@@ -137,16 +134,13 @@ impl KeyRing {
     /// expired; `None` if nothing changes.
     pub fn rotated(&self, now: i64) -> Option<Self> {
         let mut keys = self.0.clone();
-        if keys
-            .last()
-            .is_none_or(|newest| newest.made + ROTATION <= now)
-        {
+        let newest = keys.last();
+        if newest.is_none_or(|newest| newest.made + ROTATION <= now) {
             keys.push(Arc::new(SealingKey::generate(now)?));
         }
-        let successors: Vec<i64> = keys.iter().skip(1).map(|key| key.made).collect();
+        let successors = keys.iter().skip(1);
         let superseded = successors
-            .iter()
-            .take_while(|made| **made + RETENTION <= now)
+            .take_while(|key| key.made + RETENTION <= now)
             .count();
         keys.drain(..superseded);
         (keys.len() != self.0.len() || superseded > 0).then_some(Self(keys))
@@ -154,10 +148,8 @@ impl KeyRing {
 
     /// The newest key that all replicas know by now, or else the oldest key.
     fn current(&self, now: i64) -> Option<&Arc<SealingKey>> {
-        self.0
-            .iter()
-            .rfind(|key| key.made + PROPAGATION <= now)
-            .or_else(|| self.0.first())
+        let known = self.0.iter().rfind(|key| key.made + PROPAGATION <= now);
+        known.or_else(|| self.0.first())
     }
 
     fn find(&self, id: &[u8]) -> Option<&Arc<SealingKey>> {

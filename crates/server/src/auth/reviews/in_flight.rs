@@ -109,11 +109,8 @@ impl<T: Clone> Drop for InFlight<T> {
     fn drop(&mut self) {
         let mut all = self.all.lock();
         // Another one may be in its place, if its last asker left at the same time.
-        if all
-            .reviews
-            .get(&self.key)
-            .is_some_and(|(number, _)| *number == self.number)
-        {
+        let known = all.reviews.get(&self.key);
+        if known.is_some_and(|(number, _)| *number == self.number) {
             all.reviews.remove(&self.key);
         }
     }

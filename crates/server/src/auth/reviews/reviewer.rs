@@ -169,10 +169,8 @@ pub(super) async fn send<'q, T>(
         };
         // The member may have failed while this review was queued.
         let is_first_attempt = left == TIMEOUT;
-        if let Some(failure) = slot
-            .filter(|slot| is_first_attempt && slot.is_member)
-            .and_then(|slot| slot.state.failure())
-        {
+        let asked = slot.filter(|slot| is_first_attempt && slot.is_member);
+        if let Some(failure) = asked.and_then(|slot| slot.state.failure()) {
             return Err(failure);
         }
         let begun = Instant::now();

@@ -121,6 +121,30 @@ fn about(name: &str) -> Attributes {
     )
 }
 
+fn with_member(
+    control_plane: Behaviour,
+    member: Behaviour,
+) -> (Reviews, Arc<ApiServer>, ClusterName) {
+    let member = ApiServer::new(member);
+    let reviews = reviews(&ApiServer::new(control_plane), &member);
+    (reviews, member, "member1".parse().unwrap())
+}
+
+async fn central(reviews: &Reviews, who: &str, object: &str) -> Result<Decision, ReviewError> {
+    let reviewer = Reviewer::ControlPlane;
+    reviews.decide(reviewer, &user(who), &about(object)).await
+}
+
+async fn by_member(
+    reviews: &Reviews,
+    name: &ClusterName,
+    who: &str,
+    object: &str,
+) -> Result<Decision, ReviewError> {
+    let reviewer = Reviewer::Member(name);
+    reviews.decide(reviewer, &user(who), &about(object)).await
+}
+
 /// Lets all tasks run until they wait.
 async fn settle() {
     for _ in 0..100 {
@@ -130,36 +154,18 @@ async fn settle() {
 
 #[tokio::test(start_paused = true)]
 async fn a_member_that_hangs_does_not_delay_reviews_by_others() {
-    let (control_plane, member) = (
-        ApiServer::new(Behaviour::Responds),
-        ApiServer::new(Behaviour::Hangs),
-    );
-    let (reviews, name) = (
-        reviews(&control_plane, &member),
-        "member1".parse::<ClusterName>().unwrap(),
-    );
+    let (reviews, member, name) = with_member(Behaviour::Responds, Behaviour::Hangs);
     let waiting: Vec<_> = (0..200)
         .map(|number| {
             let (reviews, name) = (reviews.clone(), name.clone());
-            tokio::spawn(async move {
-                reviews
-                    .decide(
-                        Reviewer::Member(&name),
-                        &user(&format!("user{number}")),
-                        &about("a"),
-                    )
-                    .await
-            })
+            tokio::spawn(
+                async move { by_member(&reviews, &name, &format!("user{number}"), "a").await },
+            )
         })
         .collect();
     settle().await;
     let begun = Instant::now();
-    assert_eq!(
-        reviews
-            .decide(Reviewer::ControlPlane, &user("alice"), &about("a"))
-            .await,
-        Ok(Decision::Allowed)
-    );
+    assert_eq!(central(&reviews, "alice", "a").await, Ok(Decision::Allowed));
     assert_eq!(
         begun.elapsed(),
         REVIEW,
@@ -178,19 +184,8 @@ async fn a_member_that_hangs_does_not_delay_reviews_by_others() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_member_gets_one_review_at_a_time() {
-    let (control_plane, member) = (
-        ApiServer::new(Behaviour::Responds),
-        ApiServer::new(Behaviour::Fails),
-    );
-    let (reviews, name) = (
-        reviews(&control_plane, &member),
-        "member1".parse::<ClusterName>().unwrap(),
-    );
-    let ask = async |who: &str| {
-        reviews
-            .decide(Reviewer::Member(&name), &user(who), &about("a"))
-            .await
-    };
+    let (reviews, member, name) = with_member(Behaviour::Responds, Behaviour::Fails);
+    let ask = async |who: &str| by_member(&reviews, &name, who, "a").await;
     let failed = ask("alice").await.unwrap_err();
     let count = member.review_count();
     let begun = Instant::now();
@@ -237,25 +232,12 @@ async fn a_user_with_many_reviews_delays_only_their_own() {
     let noisy: Vec<_> = (0..25 * CONTROL_PLANE_SLOTS)
         .map(|number| {
             let reviews = reviews.clone();
-            tokio::spawn(async move {
-                reviews
-                    .decide(
-                        Reviewer::ControlPlane,
-                        &user("noisy"),
-                        &about(&number.to_string()),
-                    )
-                    .await
-            })
+            tokio::spawn(async move { central(&reviews, "noisy", &number.to_string()).await })
         })
         .collect();
     settle().await;
     let begun = Instant::now();
-    assert_eq!(
-        reviews
-            .decide(Reviewer::ControlPlane, &user("quiet"), &about("a"))
-            .await,
-        Ok(Decision::Allowed)
-    );
+    assert_eq!(central(&reviews, "quiet", "a").await, Ok(Decision::Allowed));
     assert_eq!(begun.elapsed(), REVIEW);
     for review in noisy {
         assert_eq!(review.await.unwrap(), Ok(Decision::Allowed));
@@ -268,15 +250,7 @@ async fn no_slot_is_held_during_the_pause_before_a_retry() {
     let reviews = reviews(&control_plane, &control_plane);
     let ask = |who: &'static str, number: usize| {
         let reviews = reviews.clone();
-        tokio::spawn(async move {
-            reviews
-                .decide(
-                    Reviewer::ControlPlane,
-                    &user(who),
-                    &about(&number.to_string()),
-                )
-                .await
-        })
+        tokio::spawn(async move { central(&reviews, who, &number.to_string()).await })
     };
     let unlucky: Vec<_> = (0..CONTROL_PLANE_SLOTS / 2)
         .map(|number| ask("unlucky", number))
@@ -303,10 +277,7 @@ async fn no_slot_is_held_during_the_pause_before_a_retry() {
         ));
     }
     assert!(
-        reviews
-            .decide(Reviewer::ControlPlane, &user("lucky"), &about("a"))
-            .await
-            .is_ok(),
+        central(&reviews, "lucky", "a").await.is_ok(),
         "failures of the control plane are not cached"
     );
 }

@@ -2,13 +2,12 @@
 
 use axum::body::Body;
 use fleetdex_core::query::{Grant, HeldMemory, Hit, Page, Permitted, Query};
-use fleetdex_store::fake::PreparedReader;
-use http::{Request, Response};
+use http::Request;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json, value::to_raw_value};
 use tower::ServiceExt as _;
 
-use super::{World, held, reason};
+use super::{World, counting};
 use crate::fake::cluster;
 
 const GROUP: &str = "/apis/search.fleetdex.io/v1alpha1";
@@ -18,8 +17,20 @@ const RELATED: &str = "* get search.fleetdex.io/related/v1  *";
 const MERGED: &str = "* get search.fleetdex.io/merged/v1  *";
 
 fn world(rules: &[&'static str]) -> World {
-    let held = held(&[("member1", "shop", 1), ("member1", "web", 1)]);
-    World::over(PreparedReader::counting(held), rules, false)
+    let store = counting(&[("member1", "shop", 1), ("member1", "web", 1)]);
+    World::over(store, rules, false)
+}
+
+fn page(object: &Value) -> Page {
+    Page {
+        items: vec![Hit {
+            interpretation: None,
+            cluster: cluster("member1"),
+            object: to_raw_value(object).unwrap().into(),
+            memory: HeldMemory::default(),
+        }],
+        ..Page::default()
+    }
 }
 
 /// A Pod of member1 whose owner is the Deployment `web`.
@@ -31,39 +42,17 @@ fn pod() -> Page {
             "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u2" }],
         },
     });
-    Page {
-        items: vec![Hit {
-            interpretation: None,
-            cluster: cluster("member1"),
-            object: to_raw_value(&object).unwrap().into(),
-            memory: HeldMemory::default(),
-        }],
-        ..Page::default()
-    }
+    page(&object)
 }
 
 fn deployment() -> Page {
     let object = json!({ "apiVersion": "apps/v1beta1", "kind": "Deployment", "metadata": { "name": "web", "namespace": "web", "uid": "u2" } });
-    Page {
-        items: vec![Hit {
-            interpretation: None,
-            cluster: cluster("member1"),
-            object: to_raw_value(&object).unwrap().into(),
-            memory: HeldMemory::default(),
-        }],
-        ..Page::default()
-    }
-}
-
-async fn ask(world: &World, path: &str) -> Response<Body> {
-    let request = Request::get(path).header("authorization", "Bearer alices");
-    let request = request.body(Body::empty()).unwrap();
-    world.app.clone().oneshot(request).await.unwrap()
+    page(&object)
 }
 
 /// The objects of a response as `apiVersion kind/name`, and its warnings.
 async fn found(world: &World, path: &str) -> (Vec<String>, usize) {
-    let response = ask(world, path).await;
+    let response = world.response_to("alices", path).await;
     let warnings = response.headers().get_all("warning").iter().count();
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     let list: Value = serde_json::from_slice(&bytes).unwrap();
@@ -108,7 +97,9 @@ async fn kinds_that_the_caller_may_not_list_are_absent_without_a_warning() {
     let (nothing, warnings) = found(&world, &format!("{GROUP}/objects?kinds=nodes&names=n1")).await;
     assert_eq!((nothing.len(), warnings), (0, 0));
     assert_eq!(
-        reason(world.ask_as("nobodys", &format!("{GROUP}/objects")).await),
+        world
+            .refusal_as("nobodys", &format!("{GROUP}/objects"))
+            .await,
         "401 Unauthorized: Unauthorized"
     );
 }
@@ -131,11 +122,9 @@ async fn objects_are_restricted_to_the_namespaces_and_clusters_of_the_caller() {
     let (_, warnings) = found(&world, &format!("{path}&namespaces=web,shop")).await;
     assert_eq!(warnings, 0, "the namespaces were not chosen for this kind");
     for hidden in ["member2", "nowhere"] {
-        let refused = reason(
-            world
-                .ask_as("alices", &format!("{path}&clusters={hidden}"))
-                .await,
-        );
+        let refused = world
+            .refusal_as("alices", &format!("{path}&clusters={hidden}"))
+            .await;
         assert!(
             refused.starts_with("403 Forbidden: clusters.search.fleetdex.io"),
             "{refused}"
@@ -153,7 +142,7 @@ async fn a_right_to_search_all_kinds_is_needed() {
         "related/api/v1/namespaces/web/pods/a",
         "merged/api/v1/namespaces/web/pods/a",
     ] {
-        let refused = reason(world.ask_as("alices", &format!("{GROUP}/{path}")).await);
+        let refused = world.refusal_as("alices", &format!("{GROUP}/{path}")).await;
         assert!(refused.starts_with("403 Forbidden: "), "{path}: {refused}");
     }
     assert!(world.store.asked().is_empty());
@@ -193,7 +182,7 @@ async fn relations_lead_only_to_objects_that_the_caller_may_list() {
     }
     let world = world(&[RELATED, ALL_CLUSTERS]);
     assert_eq!(
-        reason(world.ask_as("alices", &path).await),
+        world.refusal_as("alices", &path).await,
         r#"403 Forbidden: pods "web-1" is forbidden: User "alice" cannot get resource "pods" in API group "" in the namespace "web""#
     );
 }
@@ -219,7 +208,10 @@ async fn a_merged_object_has_only_clusters_that_the_caller_may_see() {
     );
     let other = format!("{GROUP}/merged/api/v1/namespaces/web/pods/other");
     assert!(
-        reason(world.ask_as("alices", &other).await).starts_with("403 Forbidden: pods \"other\"")
+        world
+            .refusal_as("alices", &other)
+            .await
+            .starts_with("403 Forbidden: pods \"other\"")
     );
 }
 
@@ -264,18 +256,16 @@ async fn a_search_asks_for_what_lists_of_each_kind_would_show_the_caller() {
     assert_eq!(asked, [("pods", &mine)]);
     for hidden in ["member2", "nowhere"] {
         let path = format!("{GROUP}/objects?q=web%20cluster:{hidden}");
-        let refused = reason(world.ask_as("alices", &path).await);
+        let refused = world.refusal_as("alices", &path).await;
         assert!(
             refused.starts_with("403 Forbidden: clusters.search.fleetdex.io"),
             "{refused}"
         );
     }
     assert_eq!(
-        reason(
-            world
-                .ask_as("alices", &format!("{GROUP}/objects?q=kind:widget"))
-                .await
-        ),
+        world
+            .refusal_as("alices", &format!("{GROUP}/objects?q=kind:widget"))
+            .await,
         "400 BadRequest: parameter q: column 1: no ResourceRegistry selects a kind that is called \"widget\""
     );
 }

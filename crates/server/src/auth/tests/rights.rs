@@ -4,12 +4,8 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use fleetdex_core::{
-    model::{Gvk, Resource, Scope, Unit},
-    query::{Owners, Permitted, ResourceName},
-};
+use fleetdex_core::query::{Owners, Permitted, ResourceName};
 use fleetdex_query_api::access::Attributes;
-use fleetdex_store::fake::PreparedReader;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use prometheus_client::metrics::counter::Counter;
@@ -23,25 +19,18 @@ use super::{
         reauthorization::{Reauthorization, WatchedObjects},
         reviews::Reviews,
     },
-    ControlPlane, OUTER, SEARCH, World, held, reason,
+    ControlPlane, OUTER, PODS, World, counting, stopped_stream,
 };
 use crate::{
     auth::caller::Caller,
-    catalog::planned_stream::{NoAudit, PlannedStream},
     fake::{cluster, relative, store},
 };
 
 const WATCHING: [&str; 3] = [OUTER[0], OUTER[1], "alice watch /pods web "];
 
 async fn watch(world: &World) -> Response<Body> {
-    let request = Request::get(format!("{SEARCH}/api/v1/pods?watch=true"))
-        .header("authorization", "Bearer alices");
-    let response = world
-        .app
-        .clone()
-        .oneshot(request.body(Body::empty()).unwrap())
-        .await
-        .unwrap();
+    let path = format!("{PODS}?watch=true");
+    let response = world.response_to("alices", &path).await;
     assert_eq!(response.status(), 200);
     response
 }
@@ -83,10 +72,7 @@ async fn a_revoked_user_loses_open_watches() {
             begun.elapsed()
         );
         assert_eq!(
-            world
-                .ask_as("alices", &format!("{SEARCH}/api/v1/pods?watch=true"))
-                .await
-                .0,
+            world.code_as("alices", &format!("{PODS}?watch=true")).await,
             403
         );
     }
@@ -177,21 +163,7 @@ async fn a_verification_omits_clusters_that_the_caller_cannot_see() {
     world.catalog.send_modify(|catalog| {
         let catalog = Arc::make_mut(catalog);
         for name in ["member1", "member2"] {
-            let resource = Resource {
-                gvk: Gvk::new("", "v1", "Pod"),
-                plural: "pods".into(),
-                namespaced: true,
-            };
-            let unit = Unit {
-                cluster: cluster(name),
-                resource,
-                scope: Scope::All,
-            };
-            catalog.add_stream(PlannedStream {
-                unit,
-                store: store("main"),
-                audit: Err(NoAudit::NotRunning("it is stopped".to_owned())),
-            });
+            catalog.add_stream(stopped_stream(name));
         }
         catalog.add_incomplete(cluster("member2"), store("main"));
     });
@@ -222,15 +194,12 @@ async fn a_verification_omits_clusters_that_the_caller_cannot_see() {
 
 /// The owners that alice's search for pods resolves, from an object `web` down one level.
 async fn owners(rules: &[&'static str]) -> Option<Owners> {
-    let main = PreparedReader::counting(held(&[("member1", "shop", 1), ("member1", "web", 1)]));
+    let main = counting(&[("member1", "shop", 1), ("member1", "web", 1)]);
     let found = |uid: &str| [relative("apps", "deployments", uid)].into();
     *main.relatives.lock() = [found("top"), found("between")].into();
     let world = World::over(main, &[&OUTER[..], rules].concat(), false);
     let answer = world
-        .ask_as(
-            "alices",
-            &format!("{SEARCH}/api/v1/pods?ownerName=web&ownerSeniority=1"),
-        )
+        .ask_as("alices", &format!("{PODS}?ownerName=web&ownerSeniority=1"))
         .await;
     assert_eq!(answer.0, 200, "{}", answer.1);
     world.store.asked().last().unwrap().0.owners.clone()
@@ -268,14 +237,14 @@ async fn an_owner_search_passes_only_through_objects_that_the_caller_can_list() 
 async fn a_refused_owner_search_does_not_reveal_whether_the_owner_exists() {
     let world = World::new(&[OUTER[0], OUTER[1], "alice list /pods  "]);
     *world.store.relatives.lock() = [[relative("apps", "deployments", "top")].into()].into();
-    let path = format!("{SEARCH}/api/v1/pods?ownerName=web&explain=true");
+    let path = format!("{PODS}?ownerName=web&explain=true");
     let (there, not_there) = (
         world.ask_as("alices", &path).await,
         world.ask_as("alices", &path).await,
     );
     assert_eq!(there, not_there);
     assert_eq!(
-        reason(world.ask_as("bobs", &path).await).split(':').next(),
+        world.refusal_as("bobs", &path).await.split(':').next(),
         Some("403 Forbidden")
     );
 }

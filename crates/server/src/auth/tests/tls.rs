@@ -5,6 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use axum::{Router, body::Body, extract::Request};
 use fleetdex_store::fake::PreparedReader;
 use http_body_util::BodyExt as _;
+use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::{
     ClientConfig, RootCertStore,
@@ -73,10 +74,7 @@ impl Served {
         identity: Option<Identity>,
         protocol: &[u8],
     ) -> std::io::Result<TlsStream<TcpStream>> {
-        let mut roots = RootCertStore::empty();
-        roots
-            .add(CertificateDer::from_pem_slice(self.authority.certificates.as_bytes()).unwrap())
-            .unwrap();
+        let roots = self.roots();
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -95,10 +93,38 @@ impl Served {
             .await
     }
 
+    fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        let pem = self.authority.certificates.as_bytes();
+        roots
+            .add(CertificateDer::from_pem_slice(pem).unwrap())
+            .unwrap();
+        roots
+    }
+
+    /// A connection of the front proxy.
+    async fn over_http_2(&self) -> TlsStream<TcpStream> {
+        let identity = Some(self.world.front_proxy());
+        self.connect(identity, tls::HTTP_2).await.unwrap()
+    }
+
     async fn end(self) {
         self.cancel.cancel();
         self.server.await.unwrap();
     }
+}
+
+async fn handshake(
+    stream: TlsStream<TcpStream>,
+) -> (SendRequest<Body>, JoinHandle<hyper::Result<()>>) {
+    let agreed = http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+    let (sender, connection) = agreed.await.unwrap();
+    (sender, tokio::spawn(connection))
+}
+
+fn of_alice(uri: &str) -> Request {
+    let request = Request::get(uri).header("x-remote-user", "alice");
+    request.body(Body::empty()).unwrap()
 }
 
 /// The response to a request of alice over HTTP/1.1, as text.
@@ -131,10 +157,7 @@ async fn client_certificates_are_optional_and_need_their_key() {
         certificate: proxy.certificate,
         key: served.world.front_proxy().key,
     };
-    let mut roots = RootCertStore::empty();
-    roots
-        .add(CertificateDer::from_pem_slice(served.authority.certificates.as_bytes()).unwrap())
-        .unwrap();
+    let roots = served.roots();
     let provider = aws_lc_rs::default_provider();
     let key = provider.key_provider.load_private_key(stolen.key).unwrap();
     let pair = rustls::sign::CertifiedKey::new(vec![stolen.certificate], key);
@@ -160,26 +183,14 @@ async fn client_certificates_are_optional_and_need_their_key() {
 #[tokio::test]
 async fn http_2_is_served_and_new_connections_get_the_new_certificate() {
     let served = Served::new().await;
-    let stream = served
-        .connect(Some(served.world.front_proxy()), tls::HTTP_2)
-        .await
-        .unwrap();
+    let stream = served.over_http_2().await;
     let first = stream.get_ref().1.peer_certificates().unwrap()[0].clone();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(tls::HTTP_2));
     served
         .certificate
         .replace(served.authority.sign(&[HOST.to_owned()]).unwrap());
-    let (mut sender, connection) = hyper::client::conn::http2::handshake::<_, _, Body>(
-        TokioExecutor::new(),
-        TokioIo::new(stream),
-    )
-    .await
-    .unwrap();
-    let connection = tokio::spawn(connection);
-    let request = Request::get(format!("https://{HOST}/version"))
-        .header("x-remote-user", "alice")
-        .body(Body::empty())
-        .unwrap();
+    let (mut sender, connection) = handshake(stream).await;
+    let request = of_alice(&format!("https://{HOST}/version"));
     assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
     drop(sender);
     connection.await.unwrap().unwrap();
@@ -240,22 +251,9 @@ fn goaway_code(mut sent: &[u8]) -> Option<u32> {
 async fn a_flood_of_resets_ends_its_own_connection_only() {
     const ENHANCE_YOUR_CALM: u32 = 11;
     let served = Served::new().await;
-    let calm = served
-        .connect(Some(served.world.front_proxy()), tls::HTTP_2)
-        .await
-        .unwrap();
-    let (mut calm, connection) = hyper::client::conn::http2::handshake::<_, _, Body>(
-        TokioExecutor::new(),
-        TokioIo::new(calm),
-    )
-    .await
-    .unwrap();
-    let connection = tokio::spawn(connection);
+    let (mut calm, connection) = handshake(served.over_http_2().await).await;
     for _ in 0..3 {
-        let flood = served
-            .connect(Some(served.world.front_proxy()), tls::HTTP_2)
-            .await
-            .unwrap();
+        let flood = served.over_http_2().await;
         let (mut reads, mut writes) = tokio::io::split(flood);
         // The server may end the connection before it has read everything.
         let writer = tokio::spawn(async move { writes.write_all(&resets(5_000)).await });
@@ -265,15 +263,8 @@ async fn a_flood_of_resets_ends_its_own_connection_only() {
             .unwrap();
         assert_eq!(goaway_code(&sent), Some(ENHANCE_YOUR_CALM));
         drop(writer.await.unwrap());
-        let request =
-            Request::get(format!("https://{HOST}/version")).header("x-remote-user", "alice");
-        assert_eq!(
-            calm.send_request(request.body(Body::empty()).unwrap())
-                .await
-                .unwrap()
-                .status(),
-            200
-        );
+        let request = of_alice(&format!("https://{HOST}/version"));
+        assert_eq!(calm.send_request(request).await.unwrap().status(), 200);
     }
     drop(calm);
     connection.await.unwrap().unwrap();
@@ -284,17 +275,8 @@ async fn a_flood_of_resets_ends_its_own_connection_only() {
 #[tokio::test]
 async fn too_long_headers_over_http_2_are_refused_and_the_connection_stays_open() {
     let served = Served::new().await;
-    let stream = served
-        .connect(Some(served.world.front_proxy()), tls::HTTP_2)
-        .await
-        .unwrap();
-    let (mut sender, connection) = hyper::client::conn::http2::handshake::<_, _, Body>(
-        TokioExecutor::new(),
-        TokioIo::new(stream),
-    )
-    .await
-    .unwrap();
-    let connection = tokio::spawn(connection);
+    let stream = served.over_http_2().await;
+    let (mut sender, connection) = handshake(stream).await;
     // A shorter one is read, and its parameter is ignored.
     for (length, code) in [
         (65_450, 431),
@@ -302,12 +284,8 @@ async fn too_long_headers_over_http_2_are_refused_and_the_connection_stays_open(
         (65_534 - "https://fleetdex.search.svc/version?x=".len(), 431),
         (1, 200),
     ] {
-        let request = Request::get(format!("https://{HOST}/version?x={}", "x".repeat(length)))
-            .header("x-remote-user", "alice");
-        let answer = sender
-            .send_request(request.body(Body::empty()).unwrap())
-            .await
-            .unwrap();
+        let request = of_alice(&format!("https://{HOST}/version?x={}", "x".repeat(length)));
+        let answer = sender.send_request(request).await.unwrap();
         assert_eq!(answer.status(), code, "{length}");
     }
     drop(sender);
@@ -326,11 +304,8 @@ async fn one_user_with_many_unread_responses_does_not_block_others() {
     );
     let served = Served::over(World::over(store, &["* * *", "* * * * *"], false)).await;
     let connect = async || {
-        let stream = served
-            .connect(Some(served.world.front_proxy()), tls::HTTP_2)
-            .await
-            .unwrap();
-        let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        let stream = served.over_http_2().await;
+        let mut builder = http2::Builder::new(TokioExecutor::new());
         let (sender, connection) = builder
             .initial_stream_window_size(65_535)
             .handshake(TokioIo::new(stream))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use fleetdex_core::{
-    model::{Gvk, PrinterColumn, Resource, Scope, Unit},
+    model::{Gvk, PrinterColumn},
     query::ResourceName,
 };
 use fleetdex_store::fake::PreparedReader;
@@ -12,12 +12,9 @@ use http::Request;
 use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
 
-use super::{World, held};
+use super::{World, counting, stopped_stream};
 use crate::{
-    catalog::{
-        Catalog,
-        planned_stream::{NoAudit, PlannedStream},
-    },
+    catalog::Catalog,
     fake::{add, cluster, pods, served, store},
     render::group_discovery::AGGREGATED_TYPE,
 };
@@ -42,11 +39,7 @@ const RULES: [&str; 13] = [
 const ROOT: &str = "/apis/search.fleetdex.io/v1alpha1";
 
 fn world(has_hidden: bool) -> World {
-    let world = World::over(
-        PreparedReader::counting(held(&[("member1", "web", 1)])),
-        &RULES,
-        false,
-    );
+    let world = World::over(counting(&[("member1", "web", 1)]), &RULES, false);
     let mut catalog = Catalog::default();
     catalog.add_store(store("main"), world.store.clone());
     catalog.add_store(store("other"), PreparedReader::with(vec![]));
@@ -66,7 +59,7 @@ fn world(has_hidden: bool) -> World {
     if has_hidden {
         hide(&mut catalog);
     }
-    catalog.add_stream(stream("member1"));
+    catalog.add_stream(stopped_stream("member1"));
     world.catalog.send_replace(Arc::new(catalog));
     world
 }
@@ -115,25 +108,7 @@ fn hide(catalog: &mut Catalog) {
     );
     catalog.add_incomplete(cluster("member2"), store("main"));
     catalog.add_peer_cluster(cluster("member2"), "replica-7".to_owned());
-    catalog.add_stream(stream("member2"));
-}
-
-fn stream(name: &str) -> PlannedStream {
-    let resource = Resource {
-        gvk: Gvk::new("", "v1", "Pod"),
-        plural: "pods".into(),
-        namespaced: true,
-    };
-    let unit = Unit {
-        cluster: cluster(name),
-        resource,
-        scope: Scope::All,
-    };
-    PlannedStream {
-        unit,
-        store: store("main"),
-        audit: Err(NoAudit::NotRunning("it is stopped".to_owned())),
-    }
+    catalog.add_stream(stopped_stream("member2"));
 }
 
 /// Status, headers without those of HTTP, and body of a response.
@@ -296,11 +271,7 @@ async fn an_optimistic_lock_does_not_reveal_whether_an_unreadable_object_exists(
     ];
     let mut answers = Vec::new();
     for objects in [1, 0] {
-        let world = World::over(
-            PreparedReader::counting(held(&[("member1", "web", objects)])),
-            &rules,
-            false,
-        );
+        let world = World::over(counting(&[("member1", "web", objects)]), &rules, false);
         let mut catalog = Catalog::default();
         catalog.add_store(store("main"), world.store.clone());
         add(&mut catalog, "main", "member1", &pods());
@@ -314,16 +285,8 @@ async fn an_optimistic_lock_does_not_reveal_whether_an_unreadable_object_exists(
             .header("content-type", "application/merge-patch+json")
             .body(Body::from(lock))
             .unwrap();
-        answers.push(
-            world
-                .app
-                .clone()
-                .oneshot(request)
-                .await
-                .unwrap()
-                .status()
-                .as_u16(),
-        );
+        let response = world.app.clone().oneshot(request).await.unwrap();
+        answers.push(response.status().as_u16());
         assert!(
             world.store.asked().is_empty(),
             "the index is queried with the permissions of the caller only"

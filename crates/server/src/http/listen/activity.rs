@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 /// How long a client may take to send its first request: line and headers, and before them the
@@ -66,7 +66,7 @@ impl Activity {
 
     /// Records a new request.
     pub fn begin(self: &Arc<Self>) -> RequestGuard {
-        let mut uses = self.lock();
+        let mut uses = self.0.lock();
         uses.last += 1;
         let number = uses.last;
         uses.requests.insert(number, ActiveRequest::default());
@@ -82,16 +82,12 @@ impl Activity {
     /// while a request of an authenticated caller is in flight, unless its response has been unread
     /// for [`UNREAD_TOLERANCE`]: clients that have no credentials, or do not read, block no other.
     pub fn idle_since(&self) -> Option<Instant> {
-        let (uses, now) = (self.lock(), Instant::now());
+        let (uses, now) = (self.0.lock(), Instant::now());
         let mut since = uses.used;
-        for request in uses
-            .requests
-            .values()
-            .filter(|request| request.is_authenticated)
-        {
-            let unread_since = request
-                .unread_since
-                .filter(|since| now.duration_since(*since) >= UNREAD_TOLERANCE)?;
+        let requests = uses.requests.values();
+        for request in requests.filter(|request| request.is_authenticated) {
+            let is_unread = |since: &Instant| now.duration_since(*since) >= UNREAD_TOLERANCE;
+            let unread_since = request.unread_since.filter(is_unread)?;
             since = since.max(unread_since);
         }
         Some(since)
@@ -99,14 +95,14 @@ impl Activity {
 
     /// Since when no request is in flight, authenticated or not; `None` while one is.
     fn quiet_since(&self) -> Option<Instant> {
-        let uses = self.lock();
+        let uses = self.0.lock();
         uses.requests.is_empty().then_some(uses.changed)
     }
 
     /// Waits until the connection has been idle for too long.
     pub async fn idles(&self) {
         loop {
-            let limit = if self.lock().has_served {
+            let limit = if self.0.lock().has_served {
                 IDLE_TIMEOUT
             } else {
                 FIRST_REQUEST_TIMEOUT
@@ -118,10 +114,6 @@ impl Activity {
             }
             sleep_until(ends).await;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, RequestTimes> {
-        self.0.lock()
     }
 }
 
@@ -150,7 +142,7 @@ impl RequestHandle {
     }
 
     fn change(&self, change: impl FnOnce(&mut ActiveRequest)) {
-        if let Some(request) = self.activity.lock().requests.get_mut(&self.number) {
+        if let Some(request) = self.activity.0.lock().requests.get_mut(&self.number) {
             change(request);
         }
     }
@@ -158,14 +150,11 @@ impl RequestHandle {
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let mut uses = self.0.activity.lock();
+        let mut uses = self.0.activity.0.lock();
         let now = Instant::now();
         uses.changed = now;
-        if uses
-            .requests
-            .remove(&self.0.number)
-            .is_some_and(|request| request.is_authenticated)
-        {
+        let request = uses.requests.remove(&self.0.number);
+        if request.is_some_and(|request| request.is_authenticated) {
             uses.used = now;
         }
     }

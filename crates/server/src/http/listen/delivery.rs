@@ -222,13 +222,13 @@ pub(super) fn timed(mut response: Response, request: RequestGuard) -> Response {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return response;
     }
-    let deadline = response
-        .extensions_mut()
-        .remove::<ResponseDeadline>()
-        .map(|ResponseDeadline(at)| at);
+    let deadline = response.extensions_mut().remove::<ResponseDeadline>();
     let memory = response.extensions_mut().remove::<ResponseMemory>();
     let timer = TIMER.try_with(Clone::clone).unwrap_or_default();
-    timer.start(deadline, memory.map(|ResponseMemory(memory)| memory));
+    timer.start(
+        deadline.map(|ResponseDeadline(at)| at),
+        memory.map(|ResponseMemory(memory)| memory),
+    );
     request.piece_unread();
     response.map(|body| {
         Body::new(DeliveryBody {

@@ -12,9 +12,8 @@ use axum::{Router, body::Body, extract::Request, response::Response};
 use fleetdex_telemetry::metrics::CloseReason;
 use hyper::{
     body::Incoming,
-    rt::{Read, Write},
     server::conn::{http1, http2},
-    service::{Service, service_fn},
+    service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
@@ -74,11 +73,7 @@ pub(super) enum PortProtocol {
     /// HTTP/1.1 without TLS.
     Plain(Router),
     /// TLS, and plain HTTP/1.1 from this machine.
-    Secured {
-        secured: Router,
-        local: Router,
-        acceptor: TlsAcceptor,
-    },
+    Secured(Router, Router, TlsAcceptor),
 }
 
 impl PortProtocol {
@@ -90,11 +85,7 @@ impl PortProtocol {
         }
         let (secured, local, acceptor) = match self {
             Self::Plain(router) => return serve_http_1(stream, router, None, context).await,
-            Self::Secured {
-                secured,
-                local,
-                acceptor,
-            } => (secured, local, acceptor),
+            Self::Secured(secured, local, acceptor) => (secured, local, acceptor),
         };
         match timeout(HANDSHAKE_TIMEOUT, starts_with_tls(&stream)).await {
             Ok(Ok(true)) => {}
@@ -127,11 +118,8 @@ async fn refuse_plain_http(mut stream: TcpStream) {
 
 async fn serve_tls(stream: TlsStream<TcpStream>, router: Router, context: ConnectionContext) {
     let (_, session) = stream.get_ref();
-    let certificates = session.peer_certificates().unwrap_or_default();
-    let certificates = certificates
-        .iter()
-        .map(|certificate| certificate.clone().into_owned())
-        .collect();
+    let certificates = session.peer_certificates().unwrap_or_default().iter();
+    let certificates = certificates.map(|one| one.clone().into_owned()).collect();
     let client = RemoteClient::at(context.address, certificates);
     if session.alpn_protocol() == Some(HTTP_2) {
         serve_http_2(stream, router, client, context).await;
@@ -149,12 +137,8 @@ pub(super) async fn serve_http_1<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(|request| {
-        respond(
-            router.clone(),
-            request,
-            client.clone(),
-            Arc::clone(&context.activity),
-        )
+        let activity = Arc::clone(&context.activity);
+        respond(router.clone(), request, client.clone(), activity)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -162,7 +146,13 @@ pub(super) async fn serve_http_1<S>(
         .max_buf_size(MAX_HEAD_BYTES as usize)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
-    if let Err(reason) = cut_if_unread(drive(connection, &context)).await {
+    if let Err(reason) = cut_if_unread(drive(
+        connection,
+        http1::UpgradeableConnection::graceful_shutdown,
+        &context,
+    ))
+    .await
+    {
         context.metrics.aborted(reason);
     }
 }
@@ -177,12 +167,8 @@ pub(super) async fn serve_http_2<S>(
 {
     let activity = Arc::clone(&context.activity);
     let service = service_fn(move |request| {
-        respond(
-            router.clone(),
-            request,
-            Some(Arc::clone(&client)),
-            Arc::clone(&activity),
-        )
+        let client = Some(Arc::clone(&client));
+        respond(router.clone(), request, client, Arc::clone(&activity))
     });
     let connection = http2::Builder::new(StreamExecutor(context.metrics.clone()))
         .timer(TokioTimer::new())
@@ -194,49 +180,26 @@ pub(super) async fn serve_http_2<S>(
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
-    drive(connection, &context).await;
-}
-
-/// A connection of either version that can be shut down gracefully.
-trait DrainableConnection: Future<Output = hyper::Result<()>> {
-    /// Accepts no more requests, and ends when those in flight have their responses.
-    fn drain(self: Pin<&mut Self>);
-}
-
-impl<I, S> DrainableConnection for http1::UpgradeableConnection<I, S>
-where
-    S: Service<hyper::Request<Incoming>, Response = Response, Error = Infallible>,
-    I: Read + Write + Unpin + Send + 'static,
-{
-    fn drain(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
-    }
-}
-
-impl<I, S> DrainableConnection for http2::Connection<I, S, StreamExecutor>
-where
-    S: Service<hyper::Request<Incoming>, Response = Response, Error = Infallible>,
-    S::Future: Send + 'static,
-    I: Read + Write + Unpin,
-{
-    fn drain(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
-    }
+    drive(connection, http2::Connection::graceful_shutdown, &context).await;
 }
 
 /// Runs a connection until its client closes it, it has been idle for too long, or the process
-/// stops.
-async fn drive(connection: impl DrainableConnection, context: &ConnectionContext) {
+/// stops. After `drain` it accepts no more requests, and ends when those in flight have their
+/// responses.
+async fn drive<C>(connection: C, drain: fn(Pin<&mut C>), context: &ConnectionContext)
+where
+    C: Future<Output = hyper::Result<()>>,
+{
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = context.cancel.cancelled() => {
-            connection.as_mut().drain();
+                        drain(connection.as_mut());
             connection.await
         }
         () = context.activity.idles() => {
             context.metrics.closed(CloseReason::Idle);
-            connection.as_mut().drain();
+                        drain(connection.as_mut());
             // The graceful shutdown of an HTTP/2 connection waits for the preface of its client.
             timeout(IDLE_SHUTDOWN_TIMEOUT, connection).await.unwrap_or(Ok(()))
         }

@@ -192,10 +192,7 @@ fn quoted(text: &str) -> String {
 
 /// The key of our annotation that a JSON pointer refers to.
 fn our_annotation(pointer: &str) -> Option<String> {
-    let key = pointer
-        .strip_prefix(ANNOTATIONS)?
-        .strip_prefix('/')?
-        .replace("~1", "/")
-        .replace("~0", "~");
+    let key = pointer.strip_prefix(ANNOTATIONS)?.strip_prefix('/')?;
+    let key = key.replace("~1", "/").replace("~0", "~");
     is_fleetdex_annotation(&key).then_some(key)
 }

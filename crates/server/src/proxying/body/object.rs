@@ -55,7 +55,8 @@ pub(super) fn object(
 ) -> Result<Vec<u8>, BodyError> {
     let malformed = |error: serde_json::Error| BodyError::Malformed(error.to_string());
     let returned = remove_client_metadata(text, is_patch).map_err(malformed)?;
-    refuse_marked(&returned)?;
+    refuse_copy(returned.redacted.as_deref(), returned.from_index.as_deref())?;
+
     let ReturnedObject {
         json,
         version: Some(version),
@@ -70,10 +71,6 @@ pub(super) fn object(
     }
     let known = lookup(&version).ok_or(BodyError::UnknownVersion(version))?;
     Ok(with_version(&json, &known).map_err(malformed)?.into_bytes())
-}
-
-fn refuse_marked(returned: &ReturnedObject) -> Result<(), BodyError> {
-    refuse_copy(returned.redacted.as_deref(), returned.from_index.as_deref())
 }
 
 /// Refuses what was answered without a part of the object, or from the index.

@@ -33,10 +33,8 @@ pub(in crate::read) fn of_resource(
         return None;
     }
     let named = request.clusters.iter();
-    let clusters: Vec<_> = named
-        .filter(|name| registered.is_stored_for(name))
-        .cloned()
-        .collect();
+    let clusters = named.filter(|name| registered.is_stored_for(name));
+    let clusters: Vec<_> = clusters.cloned().collect();
     if clusters.is_empty() && !request.clusters.is_empty() {
         return None;
     }
@@ -67,15 +65,11 @@ pub(super) fn unsupported_path<'r>(
     let is_unsupported = |path: &&FieldPath| {
         let text = path.as_str();
         let is_missing = is_interpreted_field(text) && !registered.is_interpreted(text);
-        is_missing
-            || stores
-                .iter()
-                .any(|selectable| selectable.stored_path(text).is_err())
+        is_missing || stores.iter().any(|store| store.stored_path(text).is_err())
     };
     let requirements = request.fields.requirements();
-    requirements
-        .map(|requirement| &requirement.path)
-        .find(is_unsupported)
+    let mut paths = requirements.map(|requirement| &requirement.path);
+    paths.find(is_unsupported)
 }
 
 /// Why a resource is not searched by an interpreted field; `None` for other fields, which few kinds

@@ -3,9 +3,8 @@
 use fleetdex_core::model::value_size;
 use fleetdex_limits::{intake::MemoryReservation, request::UserRequest};
 use serde_json::Value;
-use tokio::time::timeout;
 
-use crate::{api_error::ApiError, limits::no_memory, read::across_kinds::TIMEOUT};
+use crate::{api_error::ApiError, limits::grow, read::across_kinds::TIMEOUT};
 
 /// What a merged object may take besides its text. That of a thousand clusters with a status of 5
 /// kB takes a fifth.
@@ -61,10 +60,7 @@ impl MergeMemory {
                 MERGE_BYTES >> 20
             )));
         }
-        let reserved = timeout(TIMEOUT, self.reservation.grow(self.used)).await;
-        reserved
-            .map_err(|_| ApiError::TooManyRequests)?
-            .map_err(|error| no_memory(&error))
+        grow(&mut self.reservation, self.used, TIMEOUT).await
     }
 }
 

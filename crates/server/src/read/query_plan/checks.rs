@@ -11,39 +11,26 @@ use crate::{
 };
 
 pub(super) fn not_selected(catalog: &Catalog, name: &ResourceName) -> ApiError {
-    if let Some((cluster, why)) = catalog.undiscovered().next() {
-        let message =
-            format!("{name} are not known yet: cluster {cluster}, which may have them, is {why}");
-        return not_registered(name, truncated(message));
-    }
-    if catalog.is_local() {
-        let called = name.to_string();
-        return not_registered(
-            name,
-            format!(
-                "fleetdex local does not read {called}: start it with --resource {called}, and the others"
-            ),
-        );
-    }
     let registries: Vec<&str> = catalog.registries().collect();
-    if catalog.is_restricted() {
-        return not_registered(
-            name,
-            format!("no ResourceRegistry selects {name} of a cluster that you may see"),
-        );
-    }
-    let remedy = if registries.is_empty() {
-        "there is no ResourceRegistry yet; create one".to_owned()
-    } else {
+    let message = if let Some((cluster, why)) = catalog.undiscovered().next() {
+        truncated(format!(
+            "{name} are not known yet: cluster {cluster}, which may have them, is {why}"
+        ))
+    } else if catalog.is_local {
         format!(
-            "add it to spec.resourceSelectors of one ({})",
-            registries.join(", ")
+            "fleetdex local does not read {name}: start it with --resource {name}, and the others"
+        )
+    } else if catalog.is_restricted {
+        format!("no ResourceRegistry selects {name} of a cluster that you may see")
+    } else if registries.is_empty() {
+        format!("no ResourceRegistry selects {name}: there is no ResourceRegistry yet; create one")
+    } else {
+        let registries = registries.join(", ");
+        format!(
+            "no ResourceRegistry selects {name}: add it to spec.resourceSelectors of one ({registries})"
         )
     };
-    not_registered(
-        name,
-        format!("no ResourceRegistry selects {name}: {remedy}"),
-    )
+    not_registered(name, message)
 }
 
 pub(super) fn not_registered(name: &ResourceName, message: String) -> ApiError {
@@ -66,11 +53,8 @@ pub(super) fn check_version(
     }
     let known: Vec<&str> = registered.versions.iter().map(|known| &**known).collect();
     let name = &registered.name;
-    let message = format!(
-        "{} is not registered in version {version}, but in {}",
-        name,
-        known.join(", ")
-    );
+    let known = known.join(", ");
+    let message = format!("{name} is not registered in version {version}, but in {known}");
     Err(not_registered(name, message))
 }
 
@@ -98,23 +82,14 @@ pub(super) fn check_clusters(
     registered: &RegisteredResource,
     request: &ListRequest,
 ) -> Result<(), ApiError> {
-    if let Some(unknown) = request
-        .clusters
-        .iter()
-        .find(|name| !catalog.knows_cluster(name))
-    {
+    let mut named = request.clusters.iter();
+    if let Some(unknown) = named.find(|name| !catalog.knows_cluster(name)) {
         return Err(ApiError::NoSuchCluster(unknown.clone()));
     }
-    let Some(name) = request
-        .path_cluster
-        .as_ref()
-        .filter(|name| !registered.is_stored_for(name))
-    else {
+    let (name, cluster) = (&registered.name, request.path_cluster.as_ref());
+    let Some(cluster) = cluster.filter(|cluster| !registered.is_stored_for(cluster)) else {
         return Ok(());
     };
-    let message = format!(
-        "no ResourceRegistry selects {} of cluster {name}",
-        registered.name
-    );
-    Err(not_registered(&registered.name, message))
+    let message = format!("no ResourceRegistry selects {name} of cluster {cluster}");
+    Err(not_registered(name, message))
 }

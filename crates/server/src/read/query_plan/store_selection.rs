@@ -39,10 +39,8 @@ fn stored_by<'r>(
     request: &ListRequest,
 ) -> impl Iterator<Item = (&'r StoreName, &'r StoredResource)> {
     let kind = request.store_kind;
-    registered
-        .by_store
-        .iter()
-        .filter(move |(name, _)| kind.is_none_or(|kind| kind.is_of(name)))
+    let stores = registered.by_store.iter();
+    stores.filter(move |(name, _)| kind.is_none_or(|kind| kind.is_of(name)))
 }
 
 /// A hash of what the stores hold that a request selects, whatever its clusters are. Where it stays
@@ -74,10 +72,8 @@ pub(super) fn select_stores(
     asked: &BTreeSet<ClusterName>,
 ) -> Result<Merged, ApiError> {
     let names = || {
-        stored_by(registered, request)
-            .map(|(name, _)| name.as_str())
-            .collect::<Vec<_>>()
-            .join(", ")
+        let names = stored_by(registered, request).map(|(name, _)| name.as_str());
+        names.collect::<Vec<_>>().join(", ")
     };
     let name = &registered.name;
     if let Some(wanted) = &request.store {
@@ -94,9 +90,8 @@ pub(super) fn select_stores(
     check_kind_of_store(registered, request)?;
     let everything = StoreCoverage::everything();
     let coverage_of = |store: &StoreName, cluster: &ClusterName| {
-        catalog
-            .coverage(&registered.name, store, cluster)
-            .unwrap_or(&everything)
+        let coverage = catalog.coverage(&registered.name, store, cluster);
+        coverage.unwrap_or(&everything)
     };
     let mut holders: BTreeMap<&StoreName, BTreeMap<&ClusterName, &StoreCoverage>> = BTreeMap::new();
     for (store, stored) in stored_by(registered, request) {
@@ -122,11 +117,8 @@ pub(super) fn select_stores(
         parts.push(part(catalog, registered, &store, stored, area)?);
     }
     let is_selected = |store: &StoreName| request.store_kind.is_none_or(|kind| kind.is_of(store));
-    let all = catalog
-        .stores()
-        .filter(|(store, _)| is_selected(store))
-        .map(|(_, store)| Arc::clone(store))
-        .collect();
+    let all = catalog.stores().filter(|(store, _)| is_selected(store));
+    let all = all.map(|(_, store)| Arc::clone(store)).collect();
     Ok(Merged::new(parts, all))
 }
 
@@ -157,9 +149,8 @@ fn part(
     stored: &StoredResource,
     area: Option<Vec<Grant>>,
 ) -> Result<StorePart, ApiError> {
-    let store = catalog
-        .store(name)
-        .ok_or_else(|| ApiError::Unavailable(format!("store {name} is not connected yet")))?;
+    let unconnected = || ApiError::Unavailable(format!("store {name} is not connected yet"));
+    let store = catalog.store(name).ok_or_else(unconnected)?;
     Ok(StorePart {
         name: name.clone(),
         store: Arc::clone(store),
@@ -171,17 +162,12 @@ fn part(
 /// What the selected stores hold together.
 pub(super) fn union(registered: &RegisteredResource, stores: &Merged) -> StoredResource {
     let mut all = StoredResource::default();
-    for stored in stores
-        .parts()
-        .iter()
-        .filter_map(|part| registered.by_store.get(&part.name))
-    {
+    let parts = stores.parts().iter();
+    for stored in parts.filter_map(|part| registered.by_store.get(&part.name)) {
         all.clusters.extend(stored.clusters.iter().cloned());
         for (version, clusters) in &stored.versions {
-            all.versions
-                .entry(Arc::clone(version))
-                .or_default()
-                .extend(clusters.iter().cloned());
+            let of_version = all.versions.entry(Arc::clone(version)).or_default();
+            of_version.extend(clusters.iter().cloned());
         }
     }
     all

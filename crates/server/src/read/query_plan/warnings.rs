@@ -40,19 +40,11 @@ fn other_versions(
 ) -> Vec<String> {
     let asked = &request.resource.version;
     let mut sentences = Vec::new();
-    for (version, clusters) in stored
-        .versions
-        .iter()
-        .filter(|(version, _)| ***version != **asked)
-    {
+    let versions = stored.versions.iter();
+    for (version, clusters) in versions.filter(|(version, _)| ***version != **asked) {
         let names = clusters.iter().filter(|name| is_included(name));
         let names: Vec<&str> = names.map(ClusterName::as_str).collect();
-        let shown = names
-            .iter()
-            .take(MAX_NAMES)
-            .copied()
-            .collect::<Vec<_>>()
-            .join(", ");
+        let shown = names[..names.len().min(MAX_NAMES)].join(", ");
         let whose = match names.len() {
             0 => continue,
             1 => format!("cluster {shown}"),
@@ -78,10 +70,8 @@ pub(super) fn as_of(
         let delayed = catalog.delayed_since(name, Some(resource));
         catalog.stale_since(name).into_iter().chain(delayed).min()
     };
-    answering
-        .filter_map(|name| Some((name.clone(), shown(name)?)))
-        .take(MAX_AS_OF)
-        .collect()
+    let stale = answering.filter_map(|name| Some((name.clone(), shown(name)?)));
+    stale.take(MAX_AS_OF).collect()
 }
 
 pub(super) fn warnings(
@@ -97,14 +87,11 @@ pub(super) fn warnings(
     } else {
         other_versions(registered, request, stored, is_included)
     };
-    let missing = request
-        .clusters
-        .iter()
-        .filter(|name| !stored.clusters.contains(*name));
-    for name in missing {
+    let what = &registered.name;
+    let named = request.clusters.iter();
+    for name in named.filter(|name| !stored.clusters.contains(*name)) {
         warnings.push(format!(
-            "no ResourceRegistry selects {} of cluster {name}",
-            registered.name
+            "no ResourceRegistry selects {what} of cluster {name}"
         ));
     }
     for name in stored.clusters.iter().filter(|name| is_included(name)) {
@@ -121,19 +108,17 @@ pub(super) fn warnings(
             })
     };
     for (_, sentence) in catalog
-        .gaps(&registered.name)
+        .gaps(what)
         .filter(|(place, _)| concerns_caller(place))
     {
         warnings.push(truncated(sentence.to_owned()));
     }
-    for (name, why) in catalog
-        .undiscovered()
-        .filter(|(name, _)| is_included(name) && !stored.clusters.contains(*name))
-    {
-        let what = &registered.name;
-        warnings.push(truncated(format!(
-            "whether cluster {name} has {what} is not known: it is {why}"
-        )));
+    for (name, why) in catalog.undiscovered() {
+        if is_included(name) && !stored.clusters.contains(name) {
+            warnings.push(truncated(format!(
+                "whether cluster {name} has {what} is not known: it is {why}"
+            )));
+        }
     }
     bounded(warnings)
 }

@@ -75,9 +75,8 @@ impl FromHit for RelationNode {
             .with_text("kind", &summary.kind.kind);
         let metadata = object.get("metadata");
         let owner_references = owner_references(metadata);
-        let owners = owner_references
-            .iter()
-            .filter_map(|owner| owner.get("uid")?.as_str());
+        let owners = owner_references.iter();
+        let owners = owners.filter_map(|owner| owner.get("uid")?.as_str());
         let dependencies = hit.interpretation.as_deref();
         let dependencies = dependencies.map_or(&[][..], |found| &found.dependencies);
         Self {
@@ -105,10 +104,8 @@ impl RelationNode {
 
     /// The relation by which it names another object, by the term of that.
     pub(super) fn relation_to(&self, term: &str) -> &str {
-        let named = self
-            .references
-            .iter()
-            .find(|reference| reference.relation != OWNED_BY && reference.term() == term);
+        let mut references = self.references.iter();
+        let named = references.find(|one| one.relation != OWNED_BY && one.term() == term);
         named.map_or(DEPENDS_ON, |reference| &reference.relation)
     }
 }
@@ -219,14 +216,9 @@ fn named_references(
     });
     let mut named: Vec<NamedReference> = owners.chain(known).collect();
     // What a customization or a webhook says of a custom kind.
-    for further in dependencies
-        .iter()
-        .filter_map(|term| NamedReference::of_term(term))
-    {
-        if !named
-            .iter()
-            .any(|reference| reference.is_same_object(&further))
-        {
+    let terms = dependencies.iter();
+    for further in terms.filter_map(|term| NamedReference::of_term(term)) {
+        if !named.iter().any(|known| known.is_same_object(&further)) {
             named.push(further);
         }
     }

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use fleetdex_core::model::Namespace;
+use fleetdex_query_api::answer::Direction;
 
 use super::{
     found_relation::FoundRelation,
     node::{RelationKey, RelationNode},
 };
-use crate::read::across_kinds::AcrossKinds;
+use crate::read::across_kinds::{AcrossKinds, FoundHits};
 
 /// What is known of the relations in one direction so far.
 pub(super) struct RelationSearch<'k, 's> {
@@ -55,6 +56,32 @@ impl<'k, 's> RelationSearch<'k, 's> {
     }
 }
 
+impl RelationSearch<'_, '_> {
+    /// Adds the found objects that are related to a nearer one; `nearer` returns that one and the
+    /// relation. Returns those that are new.
+    pub(super) fn add_all<'n>(
+        &mut self,
+        result: FoundHits<RelationNode>,
+        direction: Direction,
+        depth: usize,
+        mut nearer: impl FnMut(&RelationNode) -> Option<(&'n RelationNode, String)>,
+    ) -> Vec<RelationNode> {
+        self.has_more |= result.has_more;
+        self.warnings.extend(result.warnings);
+        let mut new = Vec::new();
+        for node in result.objects {
+            let Some((nearer, relation)) = nearer(&node) else {
+                continue;
+            };
+            let related = FoundRelation::existing(&node, nearer, direction, &relation, depth);
+            if self.add(node.key.clone(), related) {
+                new.push(node);
+            }
+        }
+        new
+    }
+}
+
 /// Values without repetitions, sorted.
 pub(super) fn distinct<'v, T: Ord + Clone + 'v>(values: impl Iterator<Item = &'v T>) -> Vec<T> {
     let distinct: BTreeSet<&T> = values.collect();
@@ -67,8 +94,6 @@ pub(super) fn namespaces<'v>(names: impl Iterator<Item = &'v str>) -> Vec<Namesp
     if distinct.contains("") {
         return Vec::new();
     }
-    distinct
-        .into_iter()
-        .filter_map(|name| name.parse().ok())
-        .collect()
+    let names = distinct.into_iter();
+    names.filter_map(|name| name.parse().ok()).collect()
 }

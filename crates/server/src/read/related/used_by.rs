@@ -13,7 +13,6 @@ use fleetdex_query_api::{answer::Direction, question::ListRequest};
 use futures::{FutureExt, TryStreamExt, future::BoxFuture};
 
 use super::{
-    found_relation::FoundRelation,
     node::{LabelSelection, OWNED_BY, RelationNode},
     search::{RelationSearch, distinct, namespaces},
 };
@@ -25,49 +24,15 @@ use crate::{
     },
 };
 
-/// A kind whose objects select others by their labels.
-struct SelectingKind {
-    group: &'static str,
-    kind: &'static str,
-    /// The plural of the objects that are selected.
-    selected: &'static str,
-    /// Whether it may select objects of other namespaces.
-    crosses_namespaces: bool,
-}
-
-const SELECTING_KINDS: [SelectingKind; 5] = [
-    SelectingKind::of_namespace("", "Service", "pods"),
-    SelectingKind::of_namespace("policy", "PodDisruptionBudget", "pods"),
-    SelectingKind::of_namespace("networking.k8s.io", "NetworkPolicy", "pods"),
-    SelectingKind::of_any_namespace("monitoring.coreos.com", "PodMonitor", "pods"),
-    SelectingKind::of_any_namespace("monitoring.coreos.com", "ServiceMonitor", "services"),
+/// Group and kind of the objects that select others by their labels, the plural of the others, and
+/// whether these may be in other namespaces.
+const SELECTING_KINDS: [(&str, &str, &str, bool); 5] = [
+    ("", "Service", "pods", false),
+    ("policy", "PodDisruptionBudget", "pods", false),
+    ("networking.k8s.io", "NetworkPolicy", "pods", false),
+    ("monitoring.coreos.com", "PodMonitor", "pods", true),
+    ("monitoring.coreos.com", "ServiceMonitor", "services", true),
 ];
-
-impl SelectingKind {
-    const fn of_namespace(group: &'static str, kind: &'static str, selected: &'static str) -> Self {
-        Self {
-            group,
-            kind,
-            selected,
-            crosses_namespaces: false,
-        }
-    }
-
-    const fn of_any_namespace(
-        group: &'static str,
-        kind: &'static str,
-        selected: &'static str,
-    ) -> Self {
-        Self {
-            crosses_namespaces: true,
-            ..Self::of_namespace(group, kind, selected)
-        }
-    }
-
-    fn selects(&self, node: &RelationNode) -> bool {
-        node.key.resource.group.is_empty() && *node.key.resource.plural == *self.selected
-    }
-}
 
 /// Comparisons of an object with a selection, or of its labels with one requirement, in one step of
 /// a search. A thousand Pods with labels of their own and a thousand selections of a few
@@ -94,10 +59,8 @@ async fn dependants(
 ) -> Result<Vec<RelationNode>, ApiError> {
     let mut owners = Owners::default();
     let mut by_uid: BTreeMap<(&ClusterName, &str), &RelationNode> = BTreeMap::new();
-    let identified = of
-        .iter()
-        .filter(|node| !node.summary.metadata.uid.is_empty());
-    for node in identified {
+    let is_identified = |node: &&RelationNode| !node.summary.metadata.uid.is_empty();
+    for node in of.iter().filter(is_identified) {
         let uid = node.summary.metadata.uid.as_str();
         owners.insert(Some(node.key.cluster.clone()), uid);
         by_uid.insert((&node.key.cluster, uid), node);
@@ -109,9 +72,8 @@ async fn dependants(
     let relation = Relation::OwnedBy(owners.clone());
     let resources = kinds.related_resources(&clusters, relation).await?;
     let searches = resources.iter().map(|resource| {
-        kinds
-            .owned_objects(resource, &clusters, limit + 1, &owners)
-            .boxed()
+        let found = kinds.owned_objects(resource, &clusters, limit + 1, &owners);
+        found.boxed()
     });
     add_found(search, searches.collect(), depth, |node| {
         let mut uids = node.owners.iter();
@@ -142,9 +104,8 @@ async fn naming(
     let relation = Relation::DependsOn(terms.clone());
     let resources = kinds.related_resources(&clusters, relation).await?;
     let searches = resources.iter().map(|resource| {
-        kinds
-            .depending_objects(resource, &clusters, limit + 1, &terms)
-            .boxed()
+        let found = kinds.depending_objects(resource, &clusters, limit + 1, &terms);
+        found.boxed()
     });
     add_found(search, searches.collect(), depth, |node| {
         let mut terms = node.dependencies.iter();
@@ -164,19 +125,21 @@ async fn selecting(
 ) -> Result<Vec<RelationNode>, ApiError> {
     let kinds = search.kinds;
     let mut queries: Vec<(ResourceName, ListRequest)> = Vec::new();
-    for selecting in &SELECTING_KINDS {
-        let selectable: Vec<&RelationNode> =
-            of.iter().filter(|node| selecting.selects(node)).collect();
-        let Some(resource) = kinds.resource_of(selecting.group, selecting.kind) else {
+    for (group, kind, selected, crosses_namespaces) in SELECTING_KINDS {
+        let is_selectable = |node: &&RelationNode| {
+            let resource = &node.key.resource;
+            resource.group.is_empty() && *resource.plural == *selected
+        };
+        let selectable: Vec<&RelationNode> = of.iter().filter(is_selectable).collect();
+        let resource = kinds.resource_of(group, kind);
+        let Some(resource) = resource.filter(|_| !selectable.is_empty()) else {
             continue;
         };
-        if selectable.is_empty() {
-            continue;
-        }
+
         let names = selectable.iter().map(|node| node.key.namespace.as_str());
         let request = ListRequest {
             clusters: distinct(selectable.iter().map(|node| &node.key.cluster)),
-            namespaces: if selecting.crosses_namespaces {
+            namespaces: if crosses_namespaces {
                 Vec::new()
             } else {
                 namespaces(names)
@@ -206,7 +169,7 @@ async fn selecting(
     };
     let mut new = Vec::new();
     for result in results {
-        new.extend(add_users(search, result, depth, used));
+        new.extend(search.add_all(result, Direction::UsedBy, depth, used));
     }
     if selectable.comparisons.get() == 0 {
         search.has_more = true;
@@ -263,7 +226,7 @@ impl<'n> SelectableObjects<'n> {
 }
 
 /// Adds what searches find, one after another until the result is full, so that not all of it is in
-/// memory. `used`: see [`add_users`].
+/// memory. `used`: see [`RelationSearch::add_all`].
 async fn add_found<'n>(
     search: &mut RelationSearch<'_, '_>,
     searches: Vec<BoxFuture<'_, Result<FoundHits<RelationNode>, ApiError>>>,
@@ -273,35 +236,12 @@ async fn add_found<'n>(
     let mut found = in_order(searches);
     let mut new = Vec::new();
     while let Some(result) = found.try_next().await? {
-        new.extend(add_users(search, result, depth, &mut used));
+        new.extend(search.add_all(result, Direction::UsedBy, depth, &mut used));
         if search.has_more {
             break;
         }
     }
     Ok(new)
-}
-
-/// Adds the found objects that use another one; `used` returns that one and what it is used for.
-/// Returns those that are new.
-fn add_users<'n>(
-    search: &mut RelationSearch<'_, '_>,
-    result: FoundHits<RelationNode>,
-    depth: usize,
-    mut used: impl FnMut(&RelationNode) -> Option<(&'n RelationNode, String)>,
-) -> Vec<RelationNode> {
-    let mut new = Vec::new();
-    search.has_more |= result.has_more;
-    for node in result.objects {
-        let Some((nearer, relation)) = used(&node) else {
-            continue;
-        };
-        let related = FoundRelation::existing(&node, nearer, Direction::UsedBy, &relation, depth);
-        if search.add(node.key.clone(), related) {
-            new.push(node);
-        }
-    }
-    search.warnings.extend(result.warnings);
-    new
 }
 
 /// The clusters of some objects.

@@ -51,31 +51,22 @@ async fn named(
     let kinds = search.kinds;
     let mut queries = Vec::new();
     for ((resource, _), wanted) in named_uses(search, of) {
-        queries.extend(
-            chunks(wanted)
-                .into_iter()
-                .map(|chunk| (resource.clone(), chunk)),
-        );
+        let chunks = chunks(wanted).into_iter();
+        queries.extend(chunks.map(|chunk| (resource.clone(), chunk)));
     }
     let searches = queries
         .iter()
         .map(|(resource, wanted)| find_named(kinds, resource, wanted).boxed());
     let results = concurrently(searches.collect()).await?;
     let mut new = Vec::new();
-    for ((_, wanted), result) in queries.iter().zip(results) {
+    for ((_, wanted), mut result) in queries.iter().zip(results) {
         add_missing(search, wanted, &result, depth);
-        for node in &result.objects {
-            let Some(found) = wanted.get(&node.key) else {
-                continue;
-            };
-            let relation = &found.reference.relation;
-            let related =
-                FoundRelation::existing(node, found.user, Direction::Uses, relation, depth);
-            if search.add(node.key.clone(), related) {
-                new.push(node.clone());
-            }
-        }
-        search.warnings.extend(result.warnings);
+        // A chunk has no more objects than a page.
+        result.has_more = false;
+        new.extend(search.add_all(result, Direction::Uses, depth, |node| {
+            let found = wanted.get(&node.key)?;
+            Some((found.user, found.reference.relation.clone()))
+        }));
     }
     Ok(new)
 }
@@ -159,14 +150,10 @@ fn add_missing(
     let existing: BTreeSet<&RelationKey> = result.objects.iter().map(|node| &node.key).collect();
     let missing = wanted.iter().filter(|(key, _)| !existing.contains(key));
     for (key, NamedUse { user, reference }) in missing {
-        if search
-            .kinds
-            .shows_all_of(result, &key.cluster, &key.namespace)
-        {
-            search.add(
-                key.clone(),
-                FoundRelation::missing(key, user, reference, depth),
-            );
+        let kinds = search.kinds;
+        if kinds.shows_all_of(result, &key.cluster, &key.namespace) {
+            let missing = FoundRelation::missing(key, user, reference, depth);
+            search.add(key.clone(), missing);
         }
     }
 }
@@ -199,15 +186,8 @@ async fn selected(
     let results = concurrently(searches.collect()).await?;
     let mut new = Vec::new();
     for ((user, selection, _), result) in selections.iter().zip(results) {
-        for node in result.objects {
-            let relation = &selection.relation;
-            let related = FoundRelation::existing(&node, user, Direction::Uses, relation, depth);
-            if search.add(node.key.clone(), related) {
-                new.push(node);
-            }
-        }
-        search.has_more |= result.has_more;
-        search.warnings.extend(result.warnings);
+        let nearer = |_: &RelationNode| Some((*user, selection.relation.clone()));
+        new.extend(search.add_all(result, Direction::Uses, depth, nearer));
     }
     Ok(new)
 }

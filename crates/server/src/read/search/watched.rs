@@ -71,7 +71,7 @@ pub struct SearchScope {
     /// The catalog at the start, whatever the caller can see of it.
     initial: Arc<Catalog>,
     /// The hash of what is selected from it.
-    hash: u64,
+    pub(crate) hash: u64,
 }
 
 /// What a catalog has of a scope.
@@ -88,12 +88,12 @@ pub async fn plan_watch(
     catalog: &Arc<Catalog>,
     request: &SearchRequest,
 ) -> Result<WatchedSearch, ApiError> {
-    let visible = kinds.catalog();
+    let visible = &kinds.catalog;
     let mut scope = SearchScope {
         request: request.clone(),
         requester: kinds.requester(),
         now: Timestamp::now(),
-        visible: visible.is_restricted().then(|| visible.clusters().clone()),
+        visible: visible.is_restricted.then(|| visible.clusters().clone()),
         permitted: BTreeMap::new(),
         initial: Arc::clone(catalog),
         hash: 0,
@@ -141,7 +141,7 @@ async fn permissions(
     kinds: &AcrossKinds<'_>,
     scope: &SearchScope,
 ) -> Result<Vec<(ResourceName, Option<Permission>)>, ApiError> {
-    let reviewed = scope.lists(kinds.catalog())?.into_iter();
+    let reviewed = scope.lists(&kinds.catalog)?.into_iter();
     let reviews = reviewed.map(|(registered, list)| {
         let review = async move {
             let permission = kinds.watchable(&list).await?;
@@ -169,11 +169,6 @@ impl WatchedSearch {
 }
 
 impl SearchScope {
-    /// The hash of what the watch has selected from the start.
-    pub fn hash(&self) -> u64 {
-        self.hash
-    }
-
     /// Ends a watch if another selection is made from this catalog.
     pub fn check(&self, catalog: &Catalog) -> Result<(), ApiError> {
         if ptr::eq(catalog, &raw const *self.initial) || catalog.holds_like(&self.initial) {
@@ -220,16 +215,11 @@ impl SearchScope {
             };
             let planned = planned(catalog, registered, &list, permission)?;
             selected.warnings.extend(planned.warnings);
-            let Some(plan) = planned.plan else {
-                continue;
-            };
-            let query = Query {
-                words: words.clone(),
-                requester: self.requester.clone(),
-                ..plan.query.clone()
-            };
-            add_queries(&mut selected.queries, &plan, &query);
-            selected.kinds.push(WatchedKind { list, plan });
+            if let Some(plan) = planned.plan {
+                let requester = self.requester.clone();
+                add_queries(&mut selected.queries, &plan, &words, requester);
+                selected.kinds.push(WatchedKind { list, plan });
+            }
         }
         Ok(selected)
     }

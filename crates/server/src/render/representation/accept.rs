@@ -36,11 +36,9 @@ impl<'h> Clause<'h> {
         for (key, value) in parts.filter_map(|parameter| parameter.split_once('=')) {
             let (key, value) = (key.trim(), value.trim());
             if key == "q" {
-                clause.quality = value
-                    .parse()
-                    .ok()
-                    .filter(|quality| (0.0..=1.0).contains(quality))
-                    .unwrap_or_default();
+                let quality = value.parse().ok();
+                let quality = quality.filter(|quality| (0.0..=1.0).contains(quality));
+                clause.quality = quality.unwrap_or_default();
             } else {
                 clause.parameters.push((key, value));
             }
@@ -63,10 +61,8 @@ impl<'h> Clause<'h> {
 
     /// The value of a parameter.
     pub fn parameter(&self, name: &str) -> Option<&'h str> {
-        self.parameters
-            .iter()
-            .find(|(key, _)| *key == name)
-            .map(|(_, value)| *value)
+        let found = self.parameters().find(|(key, _)| *key == name);
+        found.map(|(_, value)| value)
     }
 
     fn wildcards(&self) -> u8 {
@@ -76,25 +72,18 @@ impl<'h> Clause<'h> {
 
 /// The header's text; empty without one.
 pub fn text(headers: &HeaderMap) -> String {
-    let lines = headers
-        .get_all(header::ACCEPT)
-        .iter()
-        .map(|value| value.to_str().unwrap_or_default());
+    let lines = headers.get_all(header::ACCEPT).iter();
+    let lines = lines.map(|value| value.to_str().unwrap_or_default());
     lines.collect::<Vec<_>>().join(",")
 }
 
 /// The clauses of a header by quality; those of equal quality in their order, but wildcards last.
 pub fn clauses(header: &str) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<Clause<'_>> = header
-        .split(',')
-        .filter_map(Clause::parse)
-        .take(MAX_CLAUSES)
-        .collect();
+    let clauses = header.split(',').filter_map(Clause::parse);
+    let mut clauses: Vec<Clause<'_>> = clauses.take(MAX_CLAUSES).collect();
     clauses.sort_by(|left, right| {
-        right
-            .quality
-            .total_cmp(&left.quality)
-            .then(left.wildcards().cmp(&right.wildcards()))
+        let by_quality = right.quality.total_cmp(&left.quality);
+        by_quality.then(left.wildcards().cmp(&right.wildcards()))
     });
     clauses
 }

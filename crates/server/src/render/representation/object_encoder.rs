@@ -45,11 +45,6 @@ impl ObjectEncoder {
         self.now = now;
     }
 
-    /// The media type of the response.
-    pub fn media_type(&self) -> &'static str {
-        self.representation.encoding.media_type()
-    }
-
     /// Encodes one object: itself, a Table of one row, or its metadata.
     ///
     /// `with_columns` is false for all but the first event of a watch, which alone has column
@@ -78,37 +73,17 @@ impl ObjectEncoder {
 
     /// The object of a bookmark event, as JSON.
     pub fn bookmark(&self, metadata: &Value) -> Vec<u8> {
-        let (kind, api_version, rest) = match self.representation.output {
-            OutputKind::Object => (self.kind.kind.to_string(), self.kind.api_version(), "}"),
-            OutputKind::Table(version, _) => (
-                "Table".to_owned(),
-                version.api_version().to_owned(),
-                ",\"columnDefinitions\":null,\"rows\":[]}",
-            ),
-            OutputKind::PartialMetadata(version) => (
-                "PartialObjectMetadata".to_owned(),
-                version.api_version().to_owned(),
-                "}",
-            ),
+        let rest = match self.representation.output {
+            OutputKind::Table(..) => ",\"columnDefinitions\":null,\"rows\":[]}",
+            OutputKind::Object | OutputKind::PartialMetadata(_) => "}",
         };
-        [
-            head(&kind, &api_version, metadata).as_bytes(),
-            rest.as_bytes(),
-        ]
-        .concat()
+        (self.head("", metadata) + rest).into_bytes()
     }
 
     /// An encoder of a list with this metadata.
     pub fn list(self, metadata: &ListMetadata) -> ListEncoder {
-        let (kind, api_version) = match self.representation.output {
-            OutputKind::Object => (format!("{}List", self.kind.kind), self.kind.api_version()),
-            OutputKind::Table(version, _) => ("Table".to_owned(), version.api_version().to_owned()),
-            OutputKind::PartialMetadata(version) => (
-                "PartialObjectMetadataList".to_owned(),
-                version.api_version().to_owned(),
-            ),
-        };
-        let mut head = head(&kind, &api_version, &json!(metadata)).into_bytes();
+        let mut head = self.head("List", &json!(metadata)).into_bytes();
+
         if let Some(table) = &self.table {
             head.extend_from_slice(b",\"columnDefinitions\":");
             table.write_definitions(&mut head);
@@ -120,6 +95,21 @@ impl ObjectEncoder {
             is_first: true,
             indenter,
             scratch: Vec::new(),
+        }
+    }
+
+    /// `{"kind":…,"apiVersion":…,"metadata":…`, left open. The kind of objects ends with `suffix`.
+    fn head(&self, suffix: &str, metadata: &Value) -> String {
+        match self.representation.output {
+            OutputKind::Object => {
+                let kind = format!("{}{suffix}", self.kind.kind);
+                head(&kind, &self.kind.api_version(), metadata)
+            }
+            OutputKind::Table(version, _) => head("Table", version.api_version(), metadata),
+            OutputKind::PartialMetadata(version) => {
+                let kind = format!("PartialObjectMetadata{suffix}");
+                head(&kind, version.api_version(), metadata)
+            }
         }
     }
 
@@ -157,11 +147,6 @@ pub struct ListEncoder {
 }
 
 impl ListEncoder {
-    /// The media type of the response.
-    pub fn media_type(&self) -> &'static str {
-        self.layout.media_type()
-    }
-
     /// About how many bytes it takes to append an item.
     pub fn needed(&self, hit: &Hit) -> usize {
         self.layout.representation.needed(hit.object.get())
@@ -215,11 +200,8 @@ impl ListEncoder {
         if head.is_empty() {
             return Ok(());
         }
-        let items: &str = if self.layout.table.is_some() {
-            "rows"
-        } else {
-            "items"
-        };
+        let is_table = self.layout.table.is_some();
+        let items = if is_table { "rows" } else { "items" };
         if self.layout.representation.encoding == Encoding::Yaml {
             head.push(b'}');
             yaml::write(out, &head)?;
@@ -239,18 +221,13 @@ impl ListEncoder {
 /// Encodes compact JSON that ends with a line break.
 pub(super) fn encoded(representation: Representation, json: Vec<u8>) -> Result<Vec<u8>, ApiError> {
     let mut out = Vec::with_capacity(json.len());
-    match representation {
-        Representation {
-            encoding: Encoding::Yaml,
-            ..
-        } => {
-            yaml::write(&mut out, &json)?;
-        }
-        Representation { pretty: true, .. } => {
-            Indenter::default().write(&mut out, &json);
-            out.push(b'\n');
-        }
-        Representation { .. } => return Ok(json),
+    if representation.encoding == Encoding::Yaml {
+        yaml::write(&mut out, &json)?;
+    } else if representation.pretty {
+        Indenter::default().write(&mut out, &json);
+        out.push(b'\n');
+    } else {
+        return Ok(json);
     }
     Ok(out)
 }
@@ -271,11 +248,9 @@ struct MetadataOnly<'a> {
 }
 
 fn metadata(object: &str) -> &str {
-    let parsed: Result<MetadataOnly<'_>, _> = serde_json::from_str(object);
-    parsed
-        .ok()
-        .and_then(|object| object.metadata)
-        .map_or("{}", RawValue::get)
+    let parsed: Option<MetadataOnly<'_>> = serde_json::from_str(object).ok();
+    let metadata = parsed.and_then(|object| object.metadata);
+    metadata.map_or("{}", RawValue::get)
 }
 
 fn write_metadata(out: &mut Vec<u8>, version: MetaVersion, object: &str) {
@@ -293,8 +268,6 @@ fn resource_version(object: &str) -> String {
         #[serde(default)]
         resource_version: String,
     }
-    serde_json::from_str(metadata(object)).map_or_else(
-        |_| String::new(),
-        |metadata: ListedVersion| metadata.resource_version,
-    )
+    let listed: Option<ListedVersion> = serde_json::from_str(metadata(object)).ok();
+    listed.map_or_else(String::new, |listed| listed.resource_version)
 }

@@ -41,6 +41,10 @@ enum CellSource {
     Length(&'static str),
     /// How long ago the time at a path was, or else a text.
     Since(&'static str, &'static str),
+    /// The texts at a path that ends with a member of a list's items, with commas in between.
+    Joined(&'static str),
+    /// What a function makes of the value at a path.
+    Shown(&'static str, fn(&JsonNode<'_>) -> Cell),
     /// The result of a function that reads these paths.
     Computed(&'static [&'static str], fn(&RowContext<'_>) -> Cell),
 }
@@ -117,7 +121,9 @@ impl Column {
             | CellSource::Integer(path)
             | CellSource::Flag(path, _)
             | CellSource::Length(path)
-            | CellSource::Since(path, _) => std::slice::from_ref(path),
+            | CellSource::Since(path, _)
+            | CellSource::Joined(path)
+            | CellSource::Shown(path, _) => std::slice::from_ref(path),
             CellSource::Computed(paths, _) => paths,
         }
     }
@@ -135,10 +141,12 @@ impl Column {
                 _ => Cell::Flag(default),
             },
             CellSource::Length(path) => Cell::Integer(count(view.at(path))),
-            CellSource::Since(path, default) => view
-                .since(view.at(path))
-                .unwrap_or_else(|| default.to_owned())
-                .into(),
+            CellSource::Since(path, default) => view.since_or(view.at(path), default),
+            CellSource::Joined(path) => {
+                let (list, member) = path.rsplit_once('.').unwrap_or(("", path));
+                members(view.at(list), member)
+            }
+            CellSource::Shown(path, make) => make(view.at(path)),
             CellSource::Computed(_, make) => make(view),
         }
     }
@@ -184,6 +192,20 @@ pub const fn since(name: &'static str, path: &'static str, default: &'static str
     Column::new(name, "string", CellSource::Since(path, default))
 }
 
+/// The texts at a path that ends with a member of a list's items, with commas in between.
+pub const fn joined_texts(name: &'static str, path: &'static str) -> Column {
+    Column::new(name, "string", CellSource::Joined(path))
+}
+
+/// What a function makes of the value at a path.
+pub const fn shown(
+    name: &'static str,
+    path: &'static str,
+    make: fn(&JsonNode<'_>) -> Cell,
+) -> Column {
+    Column::new(name, "string", CellSource::Shown(path, make))
+}
+
 /// The result of a function that reads these paths.
 pub const fn computed(
     name: &'static str,
@@ -217,6 +239,11 @@ impl<'a> RowContext<'a> {
         ))
     }
 
+    /// How long ago a time was, or else a text.
+    pub fn since_or(&self, time: &JsonNode<'_>, default: &str) -> Cell {
+        self.since(time).map_or_else(|| default.into(), Cell::Text)
+    }
+
     /// Whether the object is being deleted.
     pub fn is_deleted(&self) -> bool {
         self.at("metadata.deletionTimestamp").is_given()
@@ -236,7 +263,45 @@ pub fn count(node: &JsonNode<'_>) -> i64 {
     i64::try_from(node.count()).unwrap_or(i64::MAX)
 }
 
+/// One member of every item of a list, one after another.
+pub fn members(list: &JsonNode<'_>, member: &str) -> Cell {
+    let texts = list.items().iter().map(|item| item.member(member).text());
+    texts.collect::<Vec<_>>().join(",").into()
+}
+
 /// A time, as Kubernetes writes it.
 pub fn timestamp(time: &JsonNode<'_>) -> Option<Timestamp> {
     time.text().parse().ok()
+}
+
+/// The columns of one kind, in any version.
+pub(super) struct KindColumns {
+    pub(super) group: &'static str,
+    pub(super) name: &'static str,
+    pub(super) columns: &'static [Column],
+    pub(super) completed: Option<CompletedOf>,
+}
+
+impl KindColumns {
+    pub(super) const fn new(group: &'static str, name: &'static str) -> Self {
+        Self {
+            group,
+            name,
+            columns: &[],
+            completed: None,
+        }
+    }
+
+    pub(super) const fn with(self, columns: &'static [Column]) -> Self {
+        Self { columns, ..self }
+    }
+}
+
+/// The condition of a row, if it has one.
+pub(super) type CompletedOf = fn(&RowContext<'_>) -> Option<CompletedCondition>;
+
+/// Reason and message of the row condition `Completed`; clients may show such rows in grey.
+pub(super) struct CompletedCondition {
+    pub(super) reason: &'static str,
+    pub(super) message: &'static str,
 }

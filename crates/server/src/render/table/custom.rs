@@ -91,10 +91,7 @@ impl CustomColumn {
             ("boolean", JsonNode::Flag(flag)) => Cell::Flag(*flag),
             ("date", JsonNode::Text(text)) if text.is_empty() => UNKNOWN.into(),
             ("date", JsonNode::Text(_)) if timestamp(value).is_none() => "<invalid>".into(),
-            ("date", JsonNode::Text(_)) => view
-                .since(value)
-                .unwrap_or_else(|| UNKNOWN.to_owned())
-                .into(),
+            ("date", JsonNode::Text(_)) => view.since_or(value, UNKNOWN),
             _ => Cell::Null,
         })
     }

@@ -109,6 +109,11 @@ impl<'a> JsonNode<'a> {
             .find(|item| item.member("type").text() == name)
     }
 
+    /// Whether the condition of this type is true; `None` if there is no such condition.
+    pub fn holds(&self, condition: &str) -> Option<bool> {
+        Some(self.of_type(condition)?.member("status").text() == "True")
+    }
+
     /// A text, a number or a text that holds one, as it is written.
     pub fn shown(&self) -> String {
         match self {

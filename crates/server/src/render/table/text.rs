@@ -7,25 +7,35 @@ use super::{
 
 /// The texts of a list, one after another.
 pub fn joined(items: &[JsonNode<'_>], separator: &str) -> String {
-    items
-        .iter()
-        .map(JsonNode::text)
-        .collect::<Vec<_>>()
-        .join(separator)
+    let texts = items.iter().map(JsonNode::text);
+    texts.collect::<Vec<_>>().join(separator)
 }
 
-/// One member of every item of a list, one after another.
-pub fn members(list: &JsonNode<'_>, member: &str) -> String {
-    list.items()
-        .iter()
-        .map(|item| item.member(member).text())
-        .collect::<Vec<_>>()
-        .join(",")
+/// Two members with a slash in between.
+pub fn pair(node: &JsonNode<'_>, first: &str, second: &str) -> Cell {
+    let text = |name| node.member(name).text();
+    format!("{}/{}", text(first), text(second)).into()
+}
+
+/// The name of a class, which an annotation may make the default one.
+pub fn name_of_class(view: &RowContext<'_>, annotations: &[&str]) -> Cell {
+    let mut values = annotations.iter().map(|key| view.annotation(key));
+    let is_default = values.any(|value| value == Some("true"));
+    let mark = if is_default { " (default)" } else { "" };
+    format!("{}{mark}", view.at("metadata.name").text()).into()
 }
 
 /// A text, or another one if it is empty.
 pub fn or<'t>(text: &'t str, default: &'t str) -> &'t str {
     if text.is_empty() { default } else { text }
+}
+
+/// The texts, sorted, each once, one after another.
+pub fn sorted(mut texts: Vec<String>) -> String {
+    texts.retain(|text| !text.is_empty());
+    texts.sort_unstable();
+    texts.dedup();
+    texts.join(",")
 }
 
 /// As many items as there is room for, and how many there are beyond them.
@@ -38,18 +48,18 @@ pub fn first_of(items: &[String], room: usize, separator: &str) -> String {
 }
 
 /// The same with three items, or [`UNSET`] if there is none.
-pub fn first_three(items: &[String]) -> String {
-    or(&first_of(items, 3, ","), UNSET).to_owned()
+pub fn first_three(items: impl Iterator<Item = String>) -> Cell {
+    or(&first_of(&items.collect::<Vec<_>>(), 3, ","), UNSET).into()
 }
 
 /// `key=value` of every member, sorted.
-pub fn labels(map: &JsonNode<'_>) -> String {
+pub fn labels(map: &JsonNode<'_>) -> Cell {
     let mut pairs: Vec<String> = map
         .entries()
         .map(|(key, value)| format!("{key}={}", value.text()))
         .collect();
     pairs.sort_unstable();
-    or(&pairs.join(","), NONE).to_owned()
+    or(&pairs.join(","), NONE).into()
 }
 
 /// A label selector in the form that kubectl reads; `None` if it is not valid. Without any
@@ -64,23 +74,14 @@ pub fn selector(selector: &JsonNode<'_>) -> Option<String> {
         requirements.push((key, requirement(key, expression)?));
     }
     requirements.sort_by(|left, right| left.0.cmp(right.0));
-    Some(
-        requirements
-            .into_iter()
-            .map(|(_, text)| text)
-            .collect::<Vec<_>>()
-            .join(","),
-    )
+    let texts = requirements.into_iter().map(|(_, text)| text);
+    Some(texts.collect::<Vec<_>>().join(","))
 }
 
 fn requirement(key: &str, expression: &JsonNode<'_>) -> Option<String> {
     let values = || {
-        let mut values: Vec<&str> = expression
-            .member("values")
-            .items()
-            .iter()
-            .map(JsonNode::text)
-            .collect();
+        let values = expression.member("values").items().iter();
+        let mut values: Vec<&str> = values.map(JsonNode::text).collect();
         values.sort_unstable();
         values.join(",")
     };
@@ -99,19 +100,4 @@ pub fn selector_or_none(node: &JsonNode<'_>) -> Cell {
         Some(text) => or(&text, NONE).into(),
         None => "<error>".into(),
     }
-}
-
-/// The names of the containers of a pod template.
-pub fn container_names(view: &RowContext<'_>) -> Cell {
-    members(view.at("spec.template.spec.containers"), "name").into()
-}
-
-/// The images of the containers of a pod template.
-pub fn container_images(view: &RowContext<'_>) -> Cell {
-    members(view.at("spec.template.spec.containers"), "image").into()
-}
-
-/// `True` and `False`, as some kinds show a boolean.
-pub fn spoken(flag: bool) -> &'static str {
-    if flag { "True" } else { "False" }
 }

@@ -4,8 +4,8 @@
 
 use std::{net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
-use fleetdex_core::model::{ClusterName, FleetVersion, causes};
-use fleetdex_query_api::question::{ChangesRequest, Question, VerifyRequest};
+use fleetdex_core::model::{ClusterName, causes};
+use fleetdex_query_api::question::{ChangesRequest, VerifyRequest};
 use futures::AsyncBufRead;
 use http::Request;
 use kube::{Client, Config};
@@ -49,10 +49,8 @@ pub(super) fn over_tls(
     peer_trust: watch::Receiver<Option<PeerTrust>>,
 ) -> ConnectFn {
     Arc::new(move |address| {
-        let peer_trust = peer_trust
-            .borrow()
-            .clone()
-            .ok_or(ConnectionError::NoPeerTrust)?;
+        let peer_trust = peer_trust.borrow().clone();
+        let peer_trust = peer_trust.ok_or(ConnectionError::NoPeerTrust)?;
         let mut config = config.clone();
         config.cluster_url = format!("https://{address}")
             .parse::<http::Uri>()
@@ -70,43 +68,29 @@ pub(super) fn over_tls(
     })
 }
 
-/// The changes after a version, or from now on.
-pub(super) async fn changes(
-    client: &Client,
-    position: &ChangesRequest,
-    since: Option<FleetVersion>,
-) -> Result<Lines, ConnectionError> {
-    let changes = ChangesRequest {
-        watch: true,
-        since,
-        ..position.clone()
-    };
-    ask(client, changes).await
-}
-
-/// One line with the replica's version once its changes in flight have ended.
-pub(super) async fn position(
-    client: &Client,
-    position: &ChangesRequest,
-) -> Result<Lines, ConnectionError> {
-    ask(client, position.clone()).await
-}
-
 /// The report of the verification of clusters.
 pub(super) async fn verification(
     client: &Client,
     clusters: &[ClusterName],
 ) -> Result<Lines, ConnectionError> {
-    let question = Question::Verify(VerifyRequest {
+    let verification = VerifyRequest {
         clusters: clusters.to_vec(),
         is_of_replica: true,
-    });
-    request(client, Request::post(question.to_uri()).body(Vec::new())?).await
+    };
+    request(
+        client,
+        Request::post(verification.to_uri()).body(Vec::new())?,
+    )
+    .await
 }
 
-async fn ask(client: &Client, changes: ChangesRequest) -> Result<Lines, ConnectionError> {
-    let question = Question::Changes(Box::new(changes));
-    request(client, Request::get(question.to_uri()).body(Vec::new())?).await
+/// The changes that a request asks for; without `watch` one line with the replica's version once
+/// its changes in flight have ended.
+pub(super) async fn ask(
+    client: &Client,
+    changes: ChangesRequest,
+) -> Result<Lines, ConnectionError> {
+    request(client, Request::get(changes.to_uri()).body(Vec::new())?).await
 }
 
 async fn request(client: &Client, request: Request<Vec<u8>>) -> Result<Lines, ConnectionError> {

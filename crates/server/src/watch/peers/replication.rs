@@ -66,7 +66,7 @@ impl ResourceReplication {
         }
         // After a 410 because of lost changes, a list that does not show them yet would lead to
         // another 410.
-        let CompleteFrom { number, since } = *state.complete_from();
+        let CompleteFrom { number, since } = *state.complete_from.lock();
         let patience = (since + CONNECT_TIMEOUT).saturating_duration_since(Instant::now());
         state.log.reaches(number, patience).await;
     }
@@ -93,12 +93,9 @@ impl ResourceReplication {
             });
             connected.collect()
         };
-        let all = join_all(
-            connected
-                .iter()
-                .map(|(name, client)| catch_up(&self.state, name, client)),
-        );
-        timeout(CATCH_UP_TIMEOUT, all).await.is_ok()
+        let connected = connected.iter();
+        let all = connected.map(|(name, client)| catch_up(&self.state, name, client));
+        timeout(CATCH_UP_TIMEOUT, join_all(all)).await.is_ok()
     }
 }
 

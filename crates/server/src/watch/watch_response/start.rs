@@ -7,10 +7,10 @@ use fleetdex_query_api::{question::ListRequest, watch_options::RequestedVersion}
 use fleetdex_store::{changes::Log, merged::Merged};
 
 use crate::{
-    api_error::ApiError,
+    api_error::{ApiError, in_time},
     read::{
         page_reader::{PAGE_TIMEOUT, PageReader},
-        snapshot::{read_first_page, sequence_number, sequence_of, wait_for},
+        snapshot::{sequence_number, sequence_of, wait_for},
         store_moves::PlannedCatalog,
     },
 };
@@ -51,10 +51,8 @@ pub(super) async fn start(
             ));
         }
         let newest = || {
-            logs.iter()
-                .map(|log| log.reaches_to(log.newest()))
-                .min()
-                .unwrap_or_default()
+            let reached = logs.iter().map(|log| log.reaches_to(log.newest()));
+            reached.min().unwrap_or_default()
         };
         return Ok(StartingPoint {
             after: requested.unwrap_or_else(newest),
@@ -64,7 +62,7 @@ pub(super) async fn start(
     if let Some(requested) = requested {
         wait_for(logs, requested).await?;
     }
-    let (page, after) = read_first_page(stores, query, PAGE_TIMEOUT).await?;
+    let (page, after) = in_time(PAGE_TIMEOUT, stores.first_page(query)).await?;
     let is_marked = options.initial_events == Some(true);
     let version = sequence_of(logs)?.version(after);
     let reader = PageReader::begin(stores.clone(), query.clone(), page, false);

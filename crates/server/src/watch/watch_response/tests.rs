@@ -15,7 +15,7 @@ use fleetdex_query_api::{
     uri::RequestUri,
 };
 use fleetdex_store::{
-    DocumentWriter as _, IndexRevision, RevisionStore as _, VisibleResources, bulk::Write,
+    CompleteResources, DocumentWriter as _, IndexRevision, RevisionStore as _, bulk::Write,
     memory::Memory,
 };
 use futures::{Stream, StreamExt, future::ready};
@@ -27,7 +27,7 @@ use crate::{
     fake,
     read::{query_plan::plan, store_moves::StoreMoves},
     render::representation::{IncludeObject, MetaVersion, OutputKind},
-    watch::peers::Peers,
+    watch::{event_stream::refusal, peers::Peers},
 };
 
 const PODS: &str = "/apis/search.fleetdex.io/v1alpha1/search/api/v1/pods";
@@ -47,7 +47,7 @@ impl Fleet {
             .await
             .unwrap();
         memory
-            .activate(&revision, &VisibleResources::All)
+            .activate(&revision, &CompleteResources::All)
             .await
             .unwrap();
         let catalog = watch::Sender::new(Arc::new(fake::catalog(Arc::new(memory.clone()))));
@@ -98,6 +98,11 @@ impl Fleet {
         self.watch_as(query, Representation::PLAIN).await
     }
 
+    async fn resumed(&self, version: impl std::fmt::Display) -> Lines {
+        let query = format!("watch=1&resourceVersion={version}");
+        self.watch(&query).await.unwrap()
+    }
+
     async fn watch_as(
         &self,
         query: &str,
@@ -114,7 +119,7 @@ impl Fleet {
             .await?;
         peers.check(&catalog.borrow())?;
         let planned = StoreMoves::default().planned(&Arc::clone(&catalog.borrow()), &catalog);
-        let (body, _ends) = respond(
+        let opened = open(
             planned,
             found,
             &request,
@@ -122,7 +127,8 @@ impl Fleet {
             WatchDuration::Short,
             &peers,
         )
-        .await?;
+        .await;
+        let (body, _ends) = opened.or_else(refusal)?;
         Ok(Lines {
             chunks: Box::pin(body.into_data_stream().map(Result::unwrap)),
             left: Vec::new(),
@@ -200,19 +206,13 @@ async fn a_watch_resumes_from_the_version_of_any_event() {
     for (name, version) in [("a", 5), ("b", 6), ("c", 7)] {
         fleet.write(name, version, Some("web")).await;
     }
-    let mut all = fleet
-        .watch(&format!("watch=1&resourceVersion={begins}"))
-        .await
-        .unwrap();
+    let mut all = fleet.resumed(begins).await;
     let first = all.next().await.unwrap();
     let after = first["object"]["metadata"]["resourceVersion"]
         .as_str()
         .unwrap()
         .to_owned();
-    let mut rest = fleet
-        .watch(&format!("watch=1&resourceVersion={after}"))
-        .await
-        .unwrap();
+    let mut rest = fleet.resumed(after).await;
     assert_eq!(
         [all.next_event().await, all.next_event().await],
         ["ADDED b 6", "ADDED c 7"]
@@ -274,10 +274,7 @@ async fn unknown_and_expired_versions_get_410() {
     let next = newest.to_string().parse::<u64>().unwrap() + 256;
     let of_another_replica = newest.to_string().parse::<u64>().unwrap() ^ 1;
     for version in [1, next, of_another_replica, u64::MAX] {
-        let mut lines = fleet
-            .watch(&format!("watch=true&resourceVersion={version}"))
-            .await
-            .unwrap();
+        let mut lines = fleet.resumed(version).await;
         let error = lines.next().await.unwrap();
         let (code, reason) = (&error["object"]["code"], &error["object"]["reason"]);
         assert_eq!(

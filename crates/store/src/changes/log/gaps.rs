@@ -24,7 +24,7 @@ impl Log {
     /// Until the step ends, other replicas read no change after the gap: a list of theirs may not
     /// show it yet, but would carry a version that includes it.
     pub(crate) fn open_gap(&self) -> (u64, BTreeSet<ResourceName>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state
             .asked
             .retain(|_, since| since.elapsed() < BETWEEN_WATCHES);
@@ -50,7 +50,7 @@ impl Log {
 
     /// Ends a step: query results show what it added, or the log has restarted.
     pub(crate) fn end_step(&self, number: u64) {
-        self.lock().steps.remove(&number);
+        self.state.lock().steps.remove(&number);
         // Wakes the replicas that wait for it although there is no new number.
         self.newest.send_modify(|_| {});
     }
@@ -62,7 +62,7 @@ impl Log {
     /// is added here: the missing changes may not be in the results yet, and a list without them
     /// would stay wrong.
     pub fn lose(&self, resource: &ResourceName) -> u64 {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let number = self.sequence.take(1);
         state.lost.insert(resource.clone(), number);
         self.newest.send_replace(number);

@@ -19,7 +19,7 @@ impl Log {
     /// Ends the log: this replica has added its last change. Replicas that follow it read the rest,
     /// and then know everything.
     pub(crate) fn end(&self) {
-        self.lock().has_ended = true;
+        self.state.lock().has_ended = true;
         // Wakes them although there is no new number.
         self.newest.send_modify(|_| {});
     }
@@ -27,7 +27,8 @@ impl Log {
     /// Waits until no other replica reads this log; false if the patience ran out.
     pub(crate) async fn wait_for_replicas_to_leave(&self, patience: Duration) -> bool {
         let is_read = || {
-            self.lock()
+            self.state
+                .lock()
                 .subscribers
                 .values()
                 .any(|subscriber| subscriber.kind == SubscriberKind::Replica)
@@ -45,7 +46,7 @@ impl Log {
         &self,
         after: u64,
     ) -> Result<NextForReplica, TooOld> {
-        let state = self.lock();
+        let state = self.state.lock();
         if !state.knows_after(after) {
             return Err(TooOld { after });
         }

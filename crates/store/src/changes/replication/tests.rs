@@ -17,8 +17,8 @@ use crate::{
         Bounds, Change, Event, Log, ReplicationLines, Sequence, Tail, Watch, fake,
         log::SubscriberKind,
     },
+    compressed::Decompressor,
     document::StoredDocument,
-    packed::Unpacker,
 };
 
 const MOMENT: Duration = Duration::from_millis(1);
@@ -364,7 +364,7 @@ proptest! {
         prop_assert_eq!(words(&sent), words(&received));
         prop_assert_eq!(sent.sort_position(), received.sort_position());
         prop_assert_eq!((sent.id(), sent.version), (received.id(), received.version));
-        let mut unpacker = Unpacker::new();
+        let mut unpacker = Decompressor::new();
         prop_assert_eq!(sent.object(&mut unpacker).unwrap(), received.object(&mut unpacker).unwrap());
     }
 }

@@ -71,27 +71,20 @@ impl AwsSigner {
     }
 
     pub(crate) fn with_context(authentication: &AwsAuthentication, context: Context) -> Self {
-        let AwsAuthentication {
-            region,
-            service,
-            role_arn,
-            keys,
-        } = authentication;
+        let region = &authentication.region;
         // The regional endpoint, in the region of the Pod if it is known: the one that a private
         // network reaches.
         let token_region = context
             .env_var("AWS_REGION")
             .unwrap_or_else(|| region.clone());
-        let source = AwsCredentialSource::new(keys.as_ref(), token_region.clone());
-        let requests = RequestSigner::new(service, region).with_standard_session_token();
-        let Some(role_arn) = role_arn else {
+        let source = AwsCredentialSource::new(authentication.keys.as_ref(), token_region.clone());
+        let requests =
+            RequestSigner::new(&authentication.service, region).with_standard_session_token();
+        let Some(role_arn) = &authentication.role_arn else {
             return Self(Signer::new(context, source, requests));
         };
-        let to_assume = Signer::new(
-            context.clone(),
-            source,
-            RequestSigner::new("sts", &token_region),
-        );
+        let sts = RequestSigner::new("sts", &token_region);
+        let to_assume = Signer::new(context.clone(), source, sts);
         let role = AssumeRoleCredentialProvider::new(role_arn.clone(), to_assume)
             .with_role_session_name(SESSION_NAME.to_owned())
             .with_region(token_region)

@@ -150,10 +150,7 @@ impl Client {
             timeout: BULK_TIMEOUT,
         };
         let answer = self.call(call).await?;
-        bulk::read_response(&answer, items).map_err(|error| StoreError::Garbled {
-            operation: operation.to_owned(),
-            reason: error.to_string(),
-        })
+        bulk::read_response(&answer, items).map_err(|error| StoreError::garbled(operation, error))
     }
 
     /// Sends a bulk request of which every item has to be done, or its index gone. Returns their
@@ -167,10 +164,7 @@ impl Client {
         let verdicts = self.bulk(operation, bulk::joined(lines), items).await?;
         match verdicts.iter().find_map(Verdict::refusal) {
             None => Ok(verdicts),
-            Some(refusal) => Err(StoreError::Busy {
-                status: 429,
-                reason: format!("{operation}: {refusal}"),
-            }),
+            Some(refusal) => Err(StoreError::busy(429, format!("{operation}: {refusal}"))),
         }
     }
 
@@ -374,17 +368,12 @@ fn described(error: &Value) -> Option<String> {
     Some(format!("{kind}: {}", part("reason").unwrap_or_default()))
 }
 
-/// Parses a response.
 pub(crate) fn parse<T: DeserializeOwned>(operation: &str, body: &[u8]) -> Result<T, StoreError> {
     serde_json::from_slice(body).map_err(unparsable(operation))
 }
 
-/// The error for a response that cannot be parsed.
 pub(crate) fn unparsable(operation: &str) -> impl Fn(serde_json::Error) -> StoreError {
-    |error| StoreError::Garbled {
-        operation: operation.to_owned(),
-        reason: json_fault(&error),
-    }
+    |error| StoreError::garbled(operation, json_fault(&error))
 }
 
 #[cfg(test)]

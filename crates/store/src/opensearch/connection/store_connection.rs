@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::Request;
 use parking_lot::RwLock;
 use tower::{ServiceExt as _, util::BoxCloneSyncService};
 
@@ -39,25 +39,17 @@ impl StoreConnection {
     /// A service that follows this connection.
     pub fn service(&self) -> OpenSearchService {
         let connection = self.clone();
-        BoxCloneSyncService::new(tower::service_fn(move |request| {
-            let current = connection.0.read().clone();
-            send(current, request)
+        BoxCloneSyncService::new(tower::service_fn(move |request: Request<Bytes>| {
+            let current = connection.0.read().clone().map_err(TransportError::Closed);
+            async move { current?.oneshot(request).await }
         }))
     }
 }
 
-async fn send(
-    current: Result<OpenSearchService, StoreClosed>,
-    request: Request<Bytes>,
-) -> Result<Response<Bytes>, TransportError> {
-    current
-        .map_err(TransportError::Closed)?
-        .oneshot(request)
-        .await
-}
-
 #[cfg(test)]
 mod tests {
+    use http::Response;
+
     use super::*;
 
     fn answering(text: &'static str) -> OpenSearchService {

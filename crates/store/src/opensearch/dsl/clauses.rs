@@ -5,25 +5,21 @@ use std::collections::BTreeSet;
 use fleetdex_core::{
     model::{Quantity, index_fields, quantity},
     query::{
-        CheckedQuery, Grant, Owners, Permitted, Query, StoredField, field_term, label_number_term,
-        label_term,
+        CheckedQuery, Grant, Owners, Permitted, Query, ResourceName, StoredField, field_term,
+        label_number_term, label_term,
     },
     selector::{Comparison, FieldTest, LabelRequirement, LabelTest},
 };
 use serde_json::{Map, Value, json};
 
-use super::words::word_clause;
+use super::words::{either, word_clause};
 
 /// The `query` part alone, for `_count` and `_delete_by_query`.
 pub fn query_clause(checked: &CheckedQuery<'_>) -> Value {
-    let resource = &checked.query().resource;
     let mut clauses = Clauses::default();
     clauses
         .filter
-        .push(term(index_fields::GROUP, &resource.group));
-    clauses
-        .filter
-        .push(term(index_fields::RESOURCE, &resource.plural));
+        .extend(of_resource(&checked.query().resource));
     clauses.select(checked);
     for word in checked.query().words.words() {
         let side = if word.is_negated {
@@ -91,8 +87,7 @@ impl Clauses {
                     .into_iter()
                     .map(|parts| json!({ "bool": { "filter": parts } }))
                     .collect();
-                self.filter
-                    .push(json!({ "bool": { "should": should, "minimum_should_match": 1 } }));
+                self.filter.push(either(should));
             }
         }
     }
@@ -131,7 +126,7 @@ impl Clauses {
         self.filter.push(if alternatives.is_empty() {
             json!({ "match_none": {} })
         } else {
-            json!({ "bool": { "should": alternatives, "minimum_should_match": 1 } })
+            either(alternatives)
         });
     }
 
@@ -181,8 +176,8 @@ impl Clauses {
             (FieldTest::In(_), true, true) => self.must_not.push(is_not_empty(field)),
             (FieldTest::In(_), true, false) => {
                 let empty = json!({ "bool": { "must_not": [is_not_empty(field)] } });
-                let either = json!({ "bool": { "should": [empty, reads_one_of(field, &values)], "minimum_should_match": 1 } });
-                self.filter.push(either);
+                self.filter
+                    .push(either([empty, reads_one_of(field, &values)]));
             }
             (FieldTest::NotIn(_), true, true) => self.filter.push(is_not_empty(field)),
             (FieldTest::NotIn(_), true, false) => {
@@ -242,6 +237,15 @@ pub(super) fn texts<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<Str
 
 pub(super) fn term(field: &str, value: &str) -> Value {
     json!({ "term": { field: value } })
+}
+
+/// The clauses of the documents of a resource.
+pub(crate) fn of_resource(resource: &ResourceName) -> [Value; 2] {
+    let ResourceName { group, plural } = resource;
+    [
+        term(index_fields::GROUP, group),
+        term(index_fields::RESOURCE, plural),
+    ]
 }
 
 pub(super) fn range(field: &str, bounds: &Value) -> Value {

@@ -50,29 +50,17 @@ pub fn ranked_body(ranked: &RankedQuery) -> Result<Value, QueryError> {
         body["search_after"] = search_after(position);
     }
     if !ranked.facets.is_empty() {
-        body["aggs"] = ranked
-            .facets
-            .iter()
-            .copied()
-            .map(facet)
-            .collect::<Map<_, _>>()
-            .into();
+        let facets = ranked.facets.iter().copied().map(facet);
+        body["aggs"] = facets.collect::<Map<_, _>>().into();
     }
     Ok(body)
 }
 
 fn search_after(position: &RankPosition) -> Value {
-    let RankPosition {
-        score,
-        created,
-        cluster,
-        uid,
-        api_version,
-        kind,
-    } = position;
+    let p = position;
     // OpenSearch sends and reads a missing time as the least one.
-    let created = created.0.unwrap_or(i64::MIN);
-    json!([score.0, created, cluster, uid, api_version, kind])
+    let created = p.created.0.unwrap_or(i64::MIN);
+    json!([p.score.0, created, p.cluster, p.uid, p.api_version, p.kind])
 }
 
 fn facet(facet: Facet) -> (String, Value) {

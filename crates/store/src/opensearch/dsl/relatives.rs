@@ -6,7 +6,10 @@ use fleetdex_core::{
 };
 use serde_json::{Value, json};
 
-use super::clauses::{Clauses, any_of, term, texts};
+use super::{
+    clauses::{Clauses, any_of, of_resource, texts},
+    words::either,
+};
 
 /// The body of the `_search` that finds relatives. The sort values ([`RELATIVE_KEYS`]) are all that
 /// it returns of each. The body asks for an exact count up to one more than may be found, so that
@@ -19,31 +22,20 @@ pub fn relatives_body(checked: CheckedRelatives<'_>) -> Value {
         let inside = any_of(index_fields::NAMESPACE, texts(&relatives.namespaces));
         let outside =
             json!({ "bool": { "must_not": [{ "exists": { "field": index_fields::NAMESPACE } }] } });
-        clauses
-            .filter
-            .push(json!({ "bool": { "should": [inside, outside], "minimum_should_match": 1 } }));
+        clauses.filter.push(either([inside, outside]));
     }
     clauses.permission(&relatives.permitted);
     match &relatives.relation {
         Relation::Named { resource, names } => {
-            if let Some(resource) = resource {
-                clauses
-                    .filter
-                    .push(term(index_fields::GROUP, &resource.group));
-                clauses
-                    .filter
-                    .push(term(index_fields::RESOURCE, &resource.plural));
-            }
-            clauses
-                .filter
-                .push(any_of(index_fields::NAME, names.clone()));
+            clauses.filter.extend(resource.iter().flat_map(of_resource));
+            let named = any_of(index_fields::NAME, names.clone());
+            clauses.filter.push(named);
         }
         Relation::OwnedBy(owners) => clauses.owned(owners),
         Relation::DependsOn(terms) => {
             let terms = terms.iter().map(|term| field_term(DEPENDS_ON, term));
-            clauses
-                .filter
-                .push(any_of(index_fields::FIELDS, terms.collect()));
+            let depends = any_of(index_fields::FIELDS, terms.collect());
+            clauses.filter.push(depends);
         }
     }
     json!({

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{
     clauses::{Clauses, term},
-    words::{scored_clause, word_clause},
+    words::{either, scored_clause, word_clause},
 };
 
 /// The clause of the documents of some resources.
@@ -27,7 +27,7 @@ pub fn resources_clause(resources: &BTreeSet<ResourceName>) -> Value {
             .push(&resource.plural);
     }
     let of_group = |(group, plurals): (&str, Vec<&str>)| json!({ "bool": { "filter": [term(index_fields::GROUP, group), { "terms": { index_fields::RESOURCE: plurals } }] } });
-    json!({ "bool": { "should": by_group.into_iter().map(of_group).collect::<Vec<Value>>(), "minimum_should_match": 1 } })
+    either(by_group.into_iter().map(of_group).collect::<Vec<Value>>())
 }
 
 /// Resources of which the same is selected, by the clauses of the selection.
@@ -55,7 +55,7 @@ impl Selections {
         if alternatives.is_empty() {
             return json!({ "match_none": {} });
         }
-        json!({ "bool": { "should": alternatives, "minimum_should_match": 1 } })
+        either(alternatives)
     }
 }
 

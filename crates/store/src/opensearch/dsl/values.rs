@@ -6,7 +6,7 @@ use fleetdex_core::query::{
 };
 use serde_json::{Map, Value, json};
 
-use super::selections::selected;
+use super::{selections::selected, words::with_backslashes};
 
 /// The body of the `_search` for values of several resources' objects. It asks for no object; its
 /// aggregations are named by the positions of the prefixes.
@@ -70,12 +70,8 @@ fn regular_expression(prefix: &ValuePrefix) -> Option<String> {
 /// Appends a text as it is. In Lucene's syntax a backslash before anything but a letter or a digit
 /// takes its meaning away.
 fn push_escaped(expression: &mut String, text: &str) {
-    for character in text.chars() {
-        if character.is_ascii() && !character.is_ascii_alphanumeric() {
-            expression.push('\\');
-        }
-        expression.push(character);
-    }
+    let is_special = |character: char| character.is_ascii() && !character.is_ascii_alphanumeric();
+    expression.push_str(&with_backslashes(text, is_special));
 }
 
 #[cfg(test)]

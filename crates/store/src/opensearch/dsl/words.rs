@@ -7,17 +7,18 @@ use fleetdex_core::{
         words::{EVENT_REASON, WORD_FIELDS},
     },
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// The clause of the documents that contain it.
 pub(super) fn word_clause(word: &Word) -> Value {
-    any(&part(word))
+    either(part(word))
 }
 
 /// The clause that scores the documents that contain it: 3 for an exact match, 2 for a prefix and 1
 /// for a part.
 pub(super) fn scored_clause(word: &Word) -> Value {
-    let scored = |filter: &[Value], best: WordMatch| json!({ "constant_score": { "filter": any(filter), "boost": best as u8 } });
+    let scored = |filter: &[Value], best: WordMatch| json!({ "constant_score": { "filter": either(filter), "boost": best as u8 } });
     json!({ "dis_max": { "queries": [
         scored(&exact(word), WordMatch::Exact),
         scored(&prefix(word), WordMatch::Prefix),
@@ -30,10 +31,8 @@ fn exact(word: &Word) -> Vec<Value> {
     // Pairs begin with their keys and contain them, so that only an exact match needs the keys.
     let fields = WORD_FIELDS.into_iter().chain([index_fields::LABEL_KEYS]);
     let mut clauses: Vec<Value> = fields.map(term).collect();
-    clauses.push(wildcard(
-        index_fields::LABELS,
-        &["*=", &escaped(word.text())],
-    ));
+    let of_value = ["*=", &escaped(word.text())];
+    clauses.push(wildcard(index_fields::LABELS, &of_value));
     clauses.push(json!({ "term": { (index_fields::FIELDS): { "value": format!("{EVENT_REASON}={}", word.text()), "case_insensitive": true } } }));
     clauses
 }
@@ -44,14 +43,10 @@ fn prefix(word: &Word) -> Vec<Value> {
         .into_iter()
         .map(|field| prefix(field, word.text()))
         .collect();
-    clauses.push(wildcard(
-        index_fields::LABELS,
-        &["*=", &escaped(word.text()), "*"],
-    ));
-    clauses.push(prefix(
-        index_fields::FIELDS,
-        &format!("{EVENT_REASON}={}", word.text()),
-    ));
+    let of_value = ["*=", &escaped(word.text()), "*"];
+    clauses.push(wildcard(index_fields::LABELS, &of_value));
+    let of_event = format!("{EVENT_REASON}={}", word.text());
+    clauses.push(prefix(index_fields::FIELDS, &of_event));
     clauses
 }
 
@@ -68,9 +63,14 @@ fn part(word: &Word) -> Vec<Value> {
 
 /// The word without the special characters of wildcard queries.
 fn escaped(text: &str) -> String {
+    with_backslashes(text, |character| matches!(character, '*' | '?' | '\\'))
+}
+
+/// A text with a backslash before some of its characters.
+pub(super) fn with_backslashes(text: &str, is_special: impl Fn(char) -> bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
-        if matches!(character, '*' | '?' | '\\') {
+        if is_special(character) {
             escaped.push('\\');
         }
         escaped.push(character);
@@ -82,7 +82,8 @@ fn wildcard(field: &str, pattern: &[&str]) -> Value {
     json!({ "wildcard": { field: { "value": pattern.concat(), "case_insensitive": true } } })
 }
 
-fn any(clauses: &[Value]) -> Value {
+/// Requires one of some clauses.
+pub(crate) fn either(clauses: impl Serialize) -> Value {
     json!({ "bool": { "should": clauses, "minimum_should_match": 1 } })
 }
 

@@ -15,9 +15,8 @@ use crate::{
 };
 
 impl Feed {
-    /// Registers a batch that is about to be written.
     pub(crate) fn begin_batch(&self, writes: &[Write]) -> TrackedBatch {
-        let state = self.0.lock();
+        let state = self.0.state.lock();
         let mut tracked = Vec::new();
         if *self.0.phase.borrow() != FeedPhase::Inactive {
             let targets: BTreeSet<&IndexName> = writes.iter().map(|write| &write.index).collect();
@@ -37,7 +36,7 @@ impl Feed {
             tracked,
             packing,
             is_settled: false,
-            _in_flight: self.0.log.in_flight().start(),
+            _in_flight: self.0.log.in_flight.start(),
         }
     }
 }
@@ -92,7 +91,7 @@ impl TrackedBatch {
         let mut packed = self.packing.pack(written).await.into_iter();
         let mut changes = Vec::new();
         let mut is_complete = true;
-        let mut state = self.feed.0.lock();
+        let mut state = self.feed.0.state.lock();
         for (position, before) in self.tracked.iter().zip(before) {
             let Some((write, verdict)) = writes.get(*position).zip(verdicts.get(*position)) else {
                 continue;
@@ -152,7 +151,7 @@ impl TrackedBatch {
             .map(|write| (write.index.clone(), Arc::clone(&write.document.id)))
             .collect();
         let packed = self.packing.pack(sent).await;
-        let mut state = self.feed.0.lock();
+        let mut state = self.feed.0.state.lock();
         for ((key, before), sent) in keys.into_iter().zip(before).zip(packed) {
             state.unacknowledged.add(key, before, sent);
         }
@@ -166,10 +165,6 @@ impl TrackedBatch {
     /// Discards a batch of which nothing was sent.
     pub(crate) fn cancel(mut self) {
         self.is_settled = true;
-    }
-
-    pub(crate) fn packing(&self) -> &Arc<DocumentPacking> {
-        &self.packing
     }
 }
 

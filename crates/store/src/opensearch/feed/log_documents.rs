@@ -1,15 +1,15 @@
 //! Packs documents for the log, with the terms by which they are found.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use fleetdex_core::model::ClusterName;
 
 use crate::{
     bulk::Write,
     codec::Codec,
+    compressed::Compressor,
+    compressed_document::{CompressedDocument, compress_document},
     document::{Origin, StoredDocument},
-    packed::Packer,
-    packed_document::{PackedDocument, pack_document},
     terms::TermDictionary,
 };
 
@@ -23,12 +23,6 @@ const IN_PLACE_BYTES: usize = 32 << 10;
 pub(crate) struct DocumentPacking {
     codec: Codec,
     vocabulary: Arc<TermDictionary>,
-}
-
-impl fmt::Debug for DocumentPacking {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("DocumentPacking")
-    }
 }
 
 type Origins = BTreeMap<(ClusterName, Box<str>), Arc<Origin>>;
@@ -82,7 +76,7 @@ impl DocumentPacking {
     }
 
     fn pack_all(&self, writes: &[Write]) -> Vec<Option<Arc<StoredDocument>>> {
-        let mut packer = Packer::new();
+        let mut packer = Compressor::new();
         let mut origins = Origins::new();
         writes
             .iter()
@@ -93,17 +87,17 @@ impl DocumentPacking {
     fn pack_one(
         &self,
         write: &Write,
-        packer: &mut Packer,
+        packer: &mut Compressor,
         origins: &mut Origins,
     ) -> Option<Arc<StoredDocument>> {
-        match pack_document(
+        match compress_document(
             write,
             write.document.body.as_ref()?,
             &self.codec,
             &self.vocabulary,
             packer,
         ) {
-            Ok(PackedDocument { origin, content }) => {
+            Ok(CompressedDocument { origin, content }) => {
                 let key = (origin.cluster.clone(), origin.id_prefix.clone());
                 let origin = origins.entry(key).or_insert_with(|| Arc::new(origin));
                 Some(Arc::new(StoredDocument::new(Arc::clone(origin), content)))

@@ -65,7 +65,7 @@ impl Engine {
                 .collect();
             match self.read_stored(&requested).await {
                 Ok(stored) => {
-                    let documents = batch.packing().pack(stored).await;
+                    let documents = batch.packing.pack(stored).await;
                     read_bytes += documents
                         .iter()
                         .flatten()
@@ -115,10 +115,7 @@ impl Engine {
                 answer.docs.len(),
                 requested.len()
             );
-            return Err(StoreError::Garbled {
-                operation: operation.to_owned(),
-                reason,
-            });
+            return Err(StoreError::garbled(operation, reason));
         }
         requested
             .iter()

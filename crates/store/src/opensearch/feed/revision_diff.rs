@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use fleetdex_core::{
-    model::{Document, IndexName, JsonLine, document_id, index_fields},
+    model::{Document, IndexName, JsonLine, document_id},
     query::{Requester, ResourceName},
 };
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ use crate::{
     changes::Change,
     opensearch::{
         connection::responses::{Purpose, fewer},
+        dsl::of_resource,
         engine::Engine,
         read::{
             contexts::KEEP_ALIVE, points_in_time::OpenPointInTime, search_response::RawHit,
@@ -70,7 +71,8 @@ impl Engine {
             }
             if let Err(error) = logged {
                 tracing::warn!(resource = %resource.plural, %error, "cannot log the differences of a revision; watches have to list again");
-                return swap.mark_incomplete();
+                swap.is_complete = false;
+                return;
             }
         }
     }
@@ -129,10 +131,8 @@ impl Engine {
         deadline: Instant,
     ) -> Result<(), StoreError> {
         let (old, new): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
-        let (old, new) = (
-            swap.packing().pack_some(old).await,
-            swap.packing().pack_some(new).await,
-        );
+        let old = swap.packing.pack_some(old).await;
+        let new = swap.packing.pack_some(new).await;
         let mut changes = Vec::new();
         for (before, after) in old.into_iter().zip(new) {
             let is_same = before
@@ -146,10 +146,12 @@ impl Engine {
         // A client that keys objects by name must get the deletion of an object before a new one of
         // that name.
         changes.sort_by_key(|change| change.after.is_some());
-        swap.log()
-            .wait_for_room(&changes, deadline.saturating_duration_since(Instant::now()))
-            .await;
-        swap.log().append(&changes);
+        let (log, patience) = (
+            &swap.feed.0.log,
+            deadline.saturating_duration_since(Instant::now()),
+        );
+        log.wait_for_room(&changes, patience).await;
+        log.append(&changes);
         Ok(())
     }
 }
@@ -173,12 +175,7 @@ async fn next_sort_key(
 
 impl<'e> ResourceReader<'e> {
     fn new(engine: &'e Engine, index: &'e IndexName, resource: &ResourceName) -> Self {
-        let terms = [
-            (index_fields::GROUP, &resource.group),
-            (index_fields::RESOURCE, &resource.plural),
-        ];
-        let filter = terms.map(|(field, value)| json!({ "term": { field: value } }));
-        let query = json!({ "bool": { "filter": filter } });
+        let query = json!({ "bool": { "filter": of_resource(resource) } });
         Self {
             engine,
             index,
@@ -202,7 +199,7 @@ impl<'e> ResourceReader<'e> {
         };
         let mut body = json!({
             "size": self.size,
-            "pit": { "id": pit.id(), "keep_alive": KEEP_ALIVE },
+            "pit": { "id": pit.id, "keep_alive": KEEP_ALIVE },
             "query": self.query,
             "sort": by_name(),
             "version": true,

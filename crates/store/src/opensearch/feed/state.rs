@@ -14,7 +14,6 @@ use tokio::time::Instant;
 use super::{log_documents::DocumentPacking, unacknowledged::UnacknowledgedWrites};
 use crate::changes::Change;
 
-#[derive(Debug)]
 pub(super) struct FeedState {
     pub(super) used: Instant,
     /// When the feed was started last.
@@ -41,10 +40,10 @@ impl FeedState {
         &mut self,
         cluster: &ClusterName,
         target: Option<&IndexName>,
-        visible_resources: Option<BTreeSet<ResourceName>>,
+        complete_resources: Option<BTreeSet<ResourceName>>,
     ) {
         if let Some(target) = target {
-            self.set_visible(target, visible_resources);
+            self.set_visible(target, complete_resources);
         }
         let earlier = match target {
             Some(target) => self.live.insert(cluster.clone(), target.clone()),
@@ -59,9 +58,9 @@ impl FeedState {
     pub(super) fn set_visible(
         &mut self,
         target: &IndexName,
-        visible_resources: Option<BTreeSet<ResourceName>>,
+        complete_resources: Option<BTreeSet<ResourceName>>,
     ) {
-        match visible_resources {
+        match complete_resources {
             Some(resources) => drop(self.visible.insert(target.clone(), resources)),
             None => drop(self.visible.remove(target)),
         }

@@ -12,18 +12,18 @@ use tokio::time::timeout;
 use super::{
     Feed, FeedPhase, MAX_IN_FLIGHT, is_visible, log_documents::DocumentPacking, state::FeedState,
 };
-use crate::changes::{Change, Log};
+use crate::changes::Change;
 
 impl Feed {
-    /// Begins a swap of the queries of a cluster to `new`, or to nothing; with `visible_resources`,
+    /// Begins a swap of the queries of a cluster to `new`, or to nothing; with `complete_resources`,
     /// only of queries about these. `None` if the feed is inactive.
     pub(crate) fn begin_swap(
         &self,
         cluster: &ClusterName,
         new: Option<&IndexName>,
-        visible_resources: Option<BTreeSet<ResourceName>>,
+        complete_resources: Option<BTreeSet<ResourceName>>,
     ) -> Option<RevisionSwap> {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         if *self.0.phase.borrow() == FeedPhase::Inactive {
             return None;
         }
@@ -43,7 +43,7 @@ impl Feed {
             cluster,
             old,
             new,
-            visible_resources,
+            complete_resources,
             step,
             tracked,
             packing,
@@ -58,10 +58,10 @@ impl Feed {
         &self,
         cluster: &ClusterName,
         new: Option<&IndexName>,
-        visible_resources: Option<BTreeSet<ResourceName>>,
+        complete_resources: Option<BTreeSet<ResourceName>>,
     ) {
-        let mut state = self.0.lock();
-        state.set_live(cluster, new, visible_resources);
+        let mut state = self.0.state.lock();
+        state.set_live(cluster, new, complete_resources);
         // The feed was started after the swap began.
         if *self.0.phase.borrow() != FeedPhase::Inactive {
             self.0.restart(&mut state);
@@ -71,55 +71,43 @@ impl Feed {
 
 /// A step that changes which revision answers the queries of a cluster.
 pub(crate) struct RevisionSwap {
-    feed: Feed,
+    pub(super) feed: Feed,
     cluster: ClusterName,
     /// The write alias of the revision that answered them, if known.
     pub(crate) old: Option<IndexName>,
     new: Option<IndexName>,
     /// The resources of `new` that queries see; absent: all.
-    visible_resources: Option<BTreeSet<ResourceName>>,
+    complete_resources: Option<BTreeSet<ResourceName>>,
     /// The number of its gap in the log.
     step: u64,
     /// The resources that are watched, whose differences are logged.
     pub(crate) tracked: BTreeSet<ResourceName>,
-    packing: Arc<DocumentPacking>,
-    /// Whether every difference of these has been logged.
-    is_complete: bool,
+    pub(super) packing: Arc<DocumentPacking>,
+    /// Whether every difference of these has been logged; if not, subscribers will have to list
+    /// again.
+    pub(crate) is_complete: bool,
     is_done: bool,
 }
 
 impl RevisionSwap {
     /// Waits for the writes in flight.
     pub(crate) async fn wait_for_writes(&mut self) {
-        let in_flight = self.feed.0.log.in_flight();
+        let in_flight = &self.feed.0.log.in_flight;
         self.is_complete &= timeout(MAX_IN_FLIGHT, in_flight.wait_for_earlier())
             .await
             .is_ok();
     }
 
-    pub(crate) fn packing(&self) -> &Arc<DocumentPacking> {
-        &self.packing
-    }
-
-    pub(crate) fn log(&self) -> &Log {
-        &self.feed.0.log
-    }
-
-    /// Marks the differences as incomplete: subscribers will have to list again.
-    pub(crate) fn mark_incomplete(&mut self) {
-        self.is_complete = false;
-    }
-
     /// Ends the swap: queries are answered from `new`.
     pub(crate) fn finish(mut self) {
-        let mut state = self.feed.0.lock();
+        let mut state = self.feed.0.state.lock();
         state.set_live(
             &self.cluster,
             self.new.as_ref(),
-            self.visible_resources.clone(),
+            self.complete_resources.clone(),
         );
         let mut later = self.end(&mut state);
-        later.retain(|change| is_visible(self.visible_resources.as_ref(), change));
+        later.retain(|change| is_visible(self.complete_resources.as_ref(), change));
         if self.is_complete {
             self.feed.0.log.append(&later);
         } else {
@@ -143,7 +131,7 @@ impl Drop for RevisionSwap {
     /// The logged differences have not come about.
     fn drop(&mut self) {
         if !self.is_done {
-            let mut state = self.feed.0.lock();
+            let mut state = self.feed.0.state.lock();
             self.end(&mut state);
             self.feed.0.log.restart();
         }

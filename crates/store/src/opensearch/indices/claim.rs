@@ -65,36 +65,24 @@ impl Engine {
         }
         if let Err(refused) = self.refuse_other_indices().await {
             if is_new {
-                self.send(
-                    OPERATION,
-                    Method::DELETE,
-                    format!("/{state}?ignore_unavailable=true"),
-                    None,
-                )
-                .await?;
+                let path = format!("/{state}?ignore_unavailable=true");
+                self.send(OPERATION, Method::DELETE, path, None).await?;
             }
             return Err(refused);
         }
         if owner.is_none() {
             let claim = json!({ "_meta": { "fleetdex": { "owner": self.options.owner } } });
-            self.send(
-                OPERATION,
-                Method::PUT,
-                format!("/{state}/_mapping"),
-                Some(&claim),
-            )
-            .await?;
+            let path = format!("/{state}/_mapping");
+            self.send(OPERATION, Method::PUT, path, Some(&claim))
+                .await?;
         }
         Ok(())
     }
 
     /// Creates the checkpoint index; false if it existed already.
     async fn create_state_index(&self, state: &IndexName) -> Result<bool, StoreError> {
-        if self
-            .get_optional(OPERATION, format!("/{state}/_mapping"))
-            .await?
-            .is_some()
-        {
+        let path = format!("/{state}/_mapping");
+        if self.get_optional(OPERATION, path).await?.is_some() {
             return Ok(false);
         }
         let body = state_index(&self.options.settings, &self.options.owner);
@@ -103,10 +91,8 @@ impl Engine {
 
     /// The installation that a checkpoint index names.
     async fn owner_of(&self, state: &IndexName) -> Result<Option<String>, StoreError> {
-        let Some(body) = self
-            .get_optional(OPERATION, format!("/{state}/_mapping"))
-            .await?
-        else {
+        let path = format!("/{state}/_mapping");
+        let Some(body) = self.get_optional(OPERATION, path).await? else {
             return Ok(None);
         };
         let indices: BTreeMap<IndexName, StateIndex> = parse(OPERATION, &body)?;

@@ -1,9 +1,6 @@
 //! Makes a store ready for writing.
 
-use crate::{
-    StoreError,
-    opensearch::engine::{Engine, EngineOptions},
-};
+use crate::{StoreError, opensearch::engine::Engine};
 
 use super::index_template::{index_template, state_template};
 
@@ -11,16 +8,14 @@ impl Engine {
     /// Makes the store ready: claims the prefix, writes the index templates, and gives existing
     /// indices the settings of the registry. Idempotent.
     pub async fn prepare(&self) -> Result<(), StoreError> {
-        let EngineOptions {
-            prefix,
-            settings,
-            fields,
-            ..
-        } = &self.options;
+        let (prefix, settings) = (&self.options.prefix, &self.options.settings);
         self.claim_prefix().await?;
         let operation = "writing the index templates";
         let templates = [
-            (prefix.all(), index_template(prefix, settings, fields)),
+            (
+                prefix.all(),
+                index_template(prefix, settings, &self.options.fields),
+            ),
             (
                 prefix.state(),
                 state_template(prefix, settings, &self.options.owner),

@@ -1,6 +1,6 @@
 //! Refreshes indices, so that searches see what was written.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use fleetdex_core::model::IndexName;
@@ -20,14 +20,6 @@ const REFRESH_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) struct Refresher {
     pub(crate) client: Client,
     pub(crate) alias: IndexName,
-}
-
-impl fmt::Debug for Refresher {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Refresher")
-            .field("alias", &self.alias)
-            .finish_non_exhaustive()
-    }
 }
 
 #[derive(Deserialize)]
@@ -58,10 +50,7 @@ impl Refresher {
         let answer: RefreshResponse = parse(operation, &self.client.call(call).await?)?;
         if answer.shards.failed > 0 {
             let reason = format!("{} shards were not refreshed", answer.shards.failed);
-            return Err(StoreError::Busy {
-                status: 503,
-                reason,
-            });
+            return Err(StoreError::busy(503, reason));
         }
         Ok(())
     }

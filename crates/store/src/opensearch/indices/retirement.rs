@@ -20,10 +20,8 @@ impl Engine {
         let engine = self.clone();
         let removal = tokio::spawn(async move { engine.try_remove_leftovers().await });
         removal.await.unwrap_or_else(|error| {
-            Err(StoreError::Busy {
-                status: 503,
-                reason: format!("removing what a store has besides documents: {error}"),
-            })
+            let reason = format!("removing what a store has besides documents: {error}");
+            Err(StoreError::busy(503, reason))
         })
     }
 

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use fleetdex_core::model::{ClusterName, IndexName, Partition};
 
 use super::{
+    complete_resources::shown_by,
     surveyed_index::{IndexMetadata, SharedIndexMetadata, SurveyedIndex, SurveyedMetadata},
-    visible_resources::shown_by,
 };
 use crate::{
-    IndexRevision, StoreError, VisibleResources,
+    CompleteResources, IndexRevision, StoreError,
     opensearch::{
         engine::{Engine, targets},
         sharing::{alias_filters::ClusterPartition, shared_index::SharedIndex},
@@ -47,10 +47,7 @@ impl Engine {
         let Some(body) = self.get_optional(operation, path).await? else {
             return Ok(Vec::new());
         };
-        SurveyedIndex::read(&body).map_err(|error| StoreError::Garbled {
-            operation: operation.to_owned(),
-            reason: error.to_string(),
-        })
+        SurveyedIndex::read(&body).map_err(|error| StoreError::garbled(operation, error))
     }
 
     /// Every revision of this installation under the engine's prefix.
@@ -91,7 +88,7 @@ impl Engine {
 
     fn revision_of(&self, found: &SurveyedIndex, metadata: &IndexMetadata) -> FoundRevision {
         let cluster = &metadata.cluster;
-        let (live, shown) = self.visible_resources(found, cluster).parts();
+        let (live, shown) = self.complete_resources(found, cluster).parts();
         let target = self.options.prefix.write_alias(cluster, metadata.revision);
         let is_read_through = |alias| found.is_read_through(alias);
         FoundRevision {
@@ -149,7 +146,11 @@ impl Engine {
 
     /// What queries see of an index both through the alias of the cluster and the one over all
     /// clusters.
-    fn visible_resources(&self, found: &SurveyedIndex, cluster: &ClusterName) -> VisibleResources {
+    fn complete_resources(
+        &self,
+        found: &SurveyedIndex,
+        cluster: &ClusterName,
+    ) -> CompleteResources {
         let [of_cluster, over_all] = self
             .read_aliases(cluster)
             .map(|alias| shown_by(found.alias(alias.as_str()).as_ref()));

@@ -123,12 +123,10 @@ impl SurveyedIndex {
         }
     }
 
-    /// Whether it has metadata of Fleetdex.
     pub(crate) fn is_of_fleetdex(&self) -> bool {
         self.metadata.is_some()
     }
 
-    /// The names of its aliases.
     pub(crate) fn aliases(&self) -> impl Iterator<Item = &str> {
         self.aliases.keys().map(String::as_str)
     }

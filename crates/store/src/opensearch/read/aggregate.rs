@@ -35,10 +35,6 @@ struct Bucket {
     doc_count: u64,
 }
 
-fn invalid(error: &QueryError) -> StoreError {
-    StoreError::Invalid(error.to_string())
-}
-
 impl Engine {
     pub(crate) async fn count_groups(
         &self,
@@ -46,7 +42,7 @@ impl Engine {
         by: &[GroupKey],
         top: usize,
     ) -> Result<Groups, StoreError> {
-        let requests = composites(query, by).map_err(|error| invalid(&error))?;
+        let requests = composites(query, by)?;
         let Some(target) = self.target(&query.clusters, &query.permitted) else {
             return Ok(Groups::default());
         };
@@ -67,7 +63,7 @@ impl Engine {
             Err(StoreError::Expired) if requests.len() > 1 => return Ok(Groups::default()),
             opened => opened?,
         };
-        let counted = self.count_all(&requests, "/_search", Some(pit.id())).await;
+        let counted = self.count_all(&requests, "/_search", Some(&pit.id)).await;
         pit.close().await;
         Ok(counted?.largest(top))
     }
@@ -79,7 +75,7 @@ impl Engine {
         query: &Query,
         by: &[GroupKey],
     ) -> Result<Groups, StoreError> {
-        let requests = composites(query, by).map_err(|error| invalid(&error))?;
+        let requests = composites(query, by)?;
         let Some(target) = self.target(&query.clusters, &query.permitted) else {
             return Ok(Groups::default());
         };
@@ -109,12 +105,9 @@ impl Engine {
                     break;
                 }
                 if pages == MAX_PAGES {
-                    let error = QueryError::TooLarge {
-                        what: "groups",
-                        found: pages * PAGE,
-                        limit: pages * PAGE,
-                    };
-                    return Err(invalid(&error));
+                    let (what, found) = ("groups", pages * PAGE);
+                    let limit = found;
+                    return Err(QueryError::TooLarge { what, found, limit }.into());
                 }
             }
         }
@@ -149,7 +142,7 @@ impl Engine {
         if let Some(values) = request.only_group() {
             let total = answer.hits.total.map_or(0, |total| total.value);
             if total > 0 {
-                tally.add(values, total).map_err(|error| invalid(&error))?;
+                tally.add(values, total)?;
             }
             return Ok(None);
         }
@@ -162,7 +155,7 @@ impl Engine {
                 return Ok(None);
             }
             if let Some((values, count)) = request.read(&bucket.key, bucket.doc_count) {
-                tally.add(values, count).map_err(|error| invalid(&error))?;
+                tally.add(values, count)?;
             }
         }
         Ok(page.after_key.filter(|_| !is_last))
@@ -175,10 +168,6 @@ fn buckets(answer: SearchResponse<IgnoredAny>) -> Result<Option<Buckets>, StoreE
         return Ok(None);
     };
     let read: Result<Aggregations, _> = serde_json::from_value(found);
-    let garbled = |error: serde_json::Error| StoreError::Garbled {
-        operation: "an aggregation".to_owned(),
-        reason: error.to_string(),
-    };
     read.map(|aggregations| Some(aggregations.groups))
-        .map_err(garbled)
+        .map_err(|error| StoreError::garbled("an aggregation", error))
 }

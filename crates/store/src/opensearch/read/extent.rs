@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fleetdex_core::model::index_fields;
 use serde_json::{Value, json};
 
-use crate::{Extent, KindExtent};
+use crate::{Extent, KindExtent, opensearch::dsl::either};
 
 /// Alternatives of one query. Each has at most three clauses, so that a query stays below
 /// OpenSearch's limit of 1,024 clauses (`indices.query.bool.max_clause_count`).
@@ -18,7 +18,7 @@ pub(crate) fn extent_queries(extent: &Extent) -> Vec<Value> {
         Extent::Kind(kind) => vec![kind_query(kind)],
         Extent::Outside(kinds) => {
             let alternatives = outside(kinds);
-            alternatives.chunks(MAX_ALTERNATIVES).map(any_of).collect()
+            alternatives.chunks(MAX_ALTERNATIVES).map(either).collect()
         }
     }
 }
@@ -32,10 +32,6 @@ fn kind_query(extent: &KindExtent) -> Value {
         filter.push(json!({ "term": { (index_fields::NAMESPACE): namespace } }));
     }
     json!({ "bool": { "filter": filter } })
-}
-
-fn any_of(alternatives: &[Value]) -> Value {
-    json!({ "bool": { "should": alternatives, "minimum_should_match": 1 } })
 }
 
 /// The ways in which a document is outside of all of `kinds`; no document matches two of them. Its

@@ -2,7 +2,7 @@
 //! from one.
 
 use fleetdex_core::{
-    model::{HitSource, Restored, quoted},
+    model::{HitSource, quoted},
     planted::{Bug, planted},
     query::{
         CheckedQuery, Cursor, Hit, Page, Permitted, Query, SortKey,
@@ -42,8 +42,7 @@ impl Engine {
         count: bool,
     ) -> Result<SearchResponse<HitSource>, StoreError> {
         let purpose = Purpose::from(&query.requester);
-        let checked =
-            CheckedQuery::new(query).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let checked = CheckedQuery::new(query)?;
         loop {
             let paging = Paging {
                 point_in_time: snapshot.map(|id| PointInTime {
@@ -135,7 +134,7 @@ impl Engine {
         // Only a list of several pages needs a point in time.
         let mut pit = self.open_pit(target, true, &query.requester).await?;
         let mut answer = self
-            .page(query, "/_search", &mut size, (Some(pit.id()), &[]), true)
+            .page(query, "/_search", &mut size, (Some(&pit.id), &[]), true)
             .await?;
         pit.renamed(answer.pit_id.take());
         Ok(FirstResponse {
@@ -153,15 +152,8 @@ impl Engine {
     ) -> Result<NextResponse, StoreError> {
         self.use_pit(cursor)?;
         let mut size = PageSize::of(query);
-        let mut answer = self
-            .page(
-                query,
-                "/_search",
-                &mut size,
-                (Some(&cursor.snapshot), &cursor.after),
-                false,
-            )
-            .await?;
+        let from = (Some(cursor.snapshot.as_str()), cursor.after.as_slice());
+        let mut answer = self.page(query, "/_search", &mut size, from, false).await?;
         let pit = answer.pit_id.take();
         Ok(NextResponse {
             shards: answer.shards.total,
@@ -175,7 +167,7 @@ impl Engine {
         let Some(FirstResponse { answer, size, pit }) = self.first_response(query).await? else {
             return Ok(Page::default());
         };
-        let page = read_page(answer, size, pit.as_ref().map(OpenPointInTime::id), None)?;
+        let page = read_page(answer, size, pit.as_ref().map(|pit| pit.id.as_str()), None)?;
         match (pit, &page.next) {
             (Some(pit), Some(_)) => drop(pit.keep()),
             (Some(pit), None) => pit.close().await,
@@ -376,24 +368,16 @@ fn read_placed(query: &Query, hit: RawHit<HitSource>) -> Result<SortedHit, Store
 }
 
 pub(crate) fn read_hit(hit: RawHit<HitSource>) -> Result<Hit, StoreError> {
-    let RawHit {
-        id, source, memory, ..
-    } = hit;
-    let garbled = |reason: String| StoreError::Garbled {
-        operation: "a search".to_owned(),
-        reason,
-    };
-    let HitSource(restored) =
-        source.ok_or_else(|| garbled(format!("document {id} has no source")))?;
-    let Restored {
-        cluster,
-        object,
-        interpretation,
-    } = restored.map_err(|error| garbled(format!("document {id}: {error}")))?;
+    let (id, memory) = (hit.id, hit.memory);
+    let garbled = |reason: String| StoreError::garbled("a search", reason);
+    let HitSource(restored) = hit
+        .source
+        .ok_or_else(|| garbled(format!("document {id} has no source")))?;
+    let restored = restored.map_err(|error| garbled(format!("document {id}: {error}")))?;
     Ok(Hit {
-        cluster,
-        object,
-        interpretation: interpretation.map(Box::new),
+        cluster: restored.cluster,
+        object: restored.object,
+        interpretation: restored.interpretation.map(Box::new),
         memory,
     })
 }

@@ -29,7 +29,7 @@ use crate::{
 /// An open point in time, closed when it is dropped.
 pub(crate) struct OpenPointInTime {
     engine: Engine,
-    id: String,
+    pub(crate) id: String,
     is_over: bool,
 }
 
@@ -41,10 +41,6 @@ struct PointInTimeResponse {
 }
 
 impl OpenPointInTime {
-    pub(crate) fn id(&self) -> &str {
-        &self.id
-    }
-
     /// Updates the id after a search.
     pub(crate) fn renamed(&mut self, id: Option<String>) {
         if let Some(id) = id.filter(|id| *id != self.id) {
@@ -187,10 +183,6 @@ impl Engine {
                 self.close_later(ended.to_string());
             }
         }
-    }
-
-    pub(crate) fn pin_pit(&self, cursor: &Cursor) {
-        self.contexts.0.quota.pin(&cursor.snapshot);
     }
 
     pub(crate) async fn close_pit(&self, pit: &str) {

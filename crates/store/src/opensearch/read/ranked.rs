@@ -26,7 +26,7 @@ impl Engine {
         &self,
         ranked: &RankedQuery,
     ) -> Result<RankedPage, StoreError> {
-        let body = ranked_body(ranked).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let body = ranked_body(ranked)?;
         let Some(target) = self.ranked_target(&ranked.queries) else {
             return Ok(RankedPage::default());
         };
@@ -60,10 +60,8 @@ fn read_page(answer: SearchResponse<HitSource>, limit: usize) -> Result<RankedPa
     hits.truncate(limit);
     let read = |hit: RawHit<HitSource>| {
         let position = read_position(&hit.sort).ok_or_else(|| {
-            garbled(format!(
-                "document {} has no sort values of a search",
-                hit.id
-            ))
+            let reason = format!("document {} has no sort values of a search", hit.id);
+            StoreError::garbled("a search", reason)
         })?;
         read_hit(hit).map(|hit| RankedHit { hit, position })
     };
@@ -102,8 +100,8 @@ fn read_position(sort: &[Value]) -> Option<RankPosition> {
 }
 
 fn read_facets(aggregations: Value, page: &mut RankedPage) -> Result<(), StoreError> {
-    let mut read: BTreeMap<String, TermsResponse> =
-        serde_json::from_value(aggregations).map_err(|error| garbled(error.to_string()))?;
+    let mut read: BTreeMap<String, TermsResponse> = serde_json::from_value(aggregations)
+        .map_err(|error| StoreError::garbled("a search", error))?;
     for facet in Facet::ALL {
         let Some(response) = read.remove(facet.name()) else {
             continue;
@@ -114,11 +112,4 @@ fn read_facets(aggregations: Value, page: &mut RankedPage) -> Result<(), StoreEr
         page.others.insert(facet, response.sum_other_doc_count);
     }
     Ok(())
-}
-
-fn garbled(reason: String) -> StoreError {
-    StoreError::Garbled {
-        operation: "a search".to_owned(),
-        reason,
-    }
 }

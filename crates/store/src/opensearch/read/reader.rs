@@ -35,7 +35,7 @@ impl IndexReader for Engine {
     }
 
     fn pin(&self, cursor: &Cursor) {
-        self.pin_pit(cursor);
+        self.contexts.0.quota.pin(&cursor.snapshot);
     }
 
     fn release(&self, cursor: &Cursor) {
@@ -51,9 +51,7 @@ impl IndexReader for Engine {
     }
 
     async fn relatives(&self, query: &RelativesQuery) -> Result<BTreeSet<Relative>, StoreError> {
-        let checked =
-            CheckedRelatives::new(query).map_err(|error| StoreError::Invalid(error.to_string()))?;
-        let body = relatives_body(checked);
+        let body = relatives_body(CheckedRelatives::new(query)?);
         let Some(target) = self.target(&query.clusters, &query.permitted) else {
             return Ok(BTreeSet::new());
         };
@@ -112,12 +110,9 @@ impl IndexReader for Engine {
 fn read_relatives(answer: &SearchResponse<IgnoredAny>) -> Result<BTreeSet<Relative>, StoreError> {
     let found = answer.hits.total.as_ref().map_or(0, |total| total.value);
     if found > MAX_OWNERS as u64 {
-        let error = QueryError::TooLarge {
-            what: "owners",
-            found: MAX_OWNERS + 1,
-            limit: MAX_OWNERS,
-        };
-        return Err(StoreError::Invalid(error.to_string()));
+        let (what, limit) = ("owners", MAX_OWNERS);
+        let found = MAX_OWNERS + 1;
+        return Err(QueryError::TooLarge { what, found, limit }.into());
     }
     let mut relatives = BTreeSet::new();
     for hit in &answer.hits.hits {
@@ -131,10 +126,7 @@ fn read_relatives(answer: &SearchResponse<IgnoredAny>) -> Result<BTreeSet<Relati
         else {
             continue;
         };
-        let garbled = |error: InvalidName| StoreError::Garbled {
-            operation: "a search".to_owned(),
-            reason: error.to_string(),
-        };
+        let garbled = |error: InvalidName| StoreError::garbled("a search", error);
         relatives.insert(Relative {
             cluster: cluster.parse().map_err(garbled)?,
             namespace: namespace.as_str().unwrap_or_default().to_owned(),

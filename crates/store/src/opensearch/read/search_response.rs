@@ -85,15 +85,11 @@ impl<S> SearchResponse<S> {
             let reason = "a search timed out in OpenSearch".to_owned();
             return Some(Lack::Other(reason));
         }
-        let Shards {
-            total,
-            successful,
-            failed,
-        } = self.shards;
+        let (total, failed) = (self.shards.total, self.shards.failed);
         if failed > 0 {
             return Some(Lack::Other(format!("{failed} of {total} shards failed")));
         }
-        let unavailable = total.saturating_sub(successful);
+        let unavailable = total.saturating_sub(self.shards.successful);
         if unavailable == 0 || planted(Bug::IgnoreMissingShards) {
             return None;
         }

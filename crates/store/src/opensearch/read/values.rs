@@ -21,7 +21,7 @@ impl Engine {
         &self,
         values: &ValuesQuery,
     ) -> Result<Vec<ValueCounts>, StoreError> {
-        let body = values_body(values).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let body = values_body(values)?;
         let Some(target) = self.ranked_target(&values.queries) else {
             return Ok(vec![ValueCounts::default(); values.prefixes.len()]);
         };
@@ -38,11 +38,8 @@ fn read_counts(
     prefixes: &[ValuePrefix],
 ) -> Result<Vec<ValueCounts>, StoreError> {
     let read = aggregations.map(serde_json::from_value).transpose();
-    let read: Option<BTreeMap<String, TermsResponse>> =
-        read.map_err(|error: serde_json::Error| StoreError::Garbled {
-            operation: "a search for values".to_owned(),
-            reason: error.to_string(),
-        })?;
+    let read: Result<Option<BTreeMap<String, TermsResponse>>, _> = read;
+    let read = read.map_err(|error| StoreError::garbled("a search for values", error))?;
     let mut read = read.unwrap_or_default();
     let of_prefix = |(position, prefix): (usize, &ValuePrefix)| {
         let mut counts = ValueCounts::default();

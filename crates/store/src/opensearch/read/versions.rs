@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use fleetdex_core::{
     model::{document_id, index_fields},
+    planted::{Bug, planted},
     query::Requester,
 };
 use serde::de::IgnoredAny;
@@ -11,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{contexts::KEEP_ALIVE, extent::extent_queries};
 use crate::{
-    Extent, IndexRevision, StoreError, StoredVersion, Visit,
+    DocumentVersions, Extent, IndexRevision, MadeBy, StoreError, StoredVersion, Visit,
     opensearch::{
         connection::responses::{Purpose, fewer},
         engine::Engine,
@@ -19,7 +21,7 @@ use crate::{
 };
 
 /// Most hits that OpenSearch returns in one page (`index.max_result_window`).
-pub(crate) const PAGE: usize = 10_000;
+const PAGE: usize = 10_000;
 /// The fields that are read of a response; the rest would be half of it.
 const READ: &str =
     "filter_path=timed_out,_shards,pit_id,hits.hits._id,hits.hits._version,hits.hits.sort";
@@ -39,8 +41,19 @@ pub(crate) fn by_name() -> Value {
         .into()
 }
 
-impl Engine {
-    pub(crate) async fn visit_extent(
+/// The query of documents that were made by certain rules.
+fn made_by_clause(made_by: &MadeBy<'_>) -> Value {
+    let by = |hash: &str| json!({ "term": { (index_fields::RULES_HASH): hash } });
+    match made_by {
+        MadeBy::Rules(hash) => by(hash),
+        MadeBy::OtherRules(hash) => json!({ "bool": { "must_not": [by(hash)] } }),
+        MadeBy::AnyRules => json!({ "exists": { "field": index_fields::RULES_HASH } }),
+    }
+}
+
+#[async_trait]
+impl DocumentVersions for Engine {
+    async fn visit_versions(
         &self,
         revision: &IndexRevision,
         extent: &Extent,
@@ -54,7 +67,7 @@ impl Engine {
             .await?;
         let mut outcome = Ok(());
         for query in extent_queries(extent) {
-            outcome = self.visit_pit(pit.id(), &query, visit).await;
+            outcome = self.visit_pit(&pit.id, &query, visit).await;
             if outcome.is_err() {
                 break;
             }
@@ -63,6 +76,33 @@ impl Engine {
         outcome
     }
 
+    async fn has_documents_made_by(
+        &self,
+        revision: &IndexRevision,
+        extent: &Extent,
+        made_by: &MadeBy<'_>,
+    ) -> Result<bool, StoreError> {
+        let is_of_others = !matches!(made_by, MadeBy::Rules(_));
+        if is_of_others && planted(Bug::KeepDocumentsOfOtherRules) {
+            return Ok(false);
+        }
+        let clause = made_by_clause(made_by);
+        let found = self.ids_of(revision, extent, &clause, 1).await?;
+        Ok(!found.is_empty())
+    }
+
+    async fn rejected(
+        &self,
+        revision: &IndexRevision,
+        extent: &Extent,
+    ) -> Result<Vec<Arc<str>>, StoreError> {
+        let rejected = json!({ "exists": { "field": index_fields::REJECTED } });
+        // At most one page: a status that counted more of them would say nothing more.
+        self.ids_of(revision, extent, &rejected, PAGE).await
+    }
+}
+
+impl Engine {
     async fn visit_pit(
         &self,
         pit: &str,
@@ -122,7 +162,7 @@ impl Engine {
 
     /// The ids of documents of an extent that a query selects: `size` for each query of the extent
     /// at most.
-    pub(crate) async fn ids_of(
+    async fn ids_of(
         &self,
         revision: &IndexRevision,
         extent: &Extent,
@@ -139,20 +179,12 @@ impl Engine {
                 "_source": false,
                 "track_total_hits": false,
             });
+            let path = format!("/{index}/_search?{READ}");
             let answer = self
-                .run_search::<IgnoredAny>(
-                    Purpose::Upkeep,
-                    format!("/{index}/_search?{READ}"),
-                    &body,
-                )
+                .run_search::<IgnoredAny>(Purpose::Upkeep, path, &body)
                 .await?;
-            ids.extend(
-                answer
-                    .hits
-                    .hits
-                    .into_iter()
-                    .map(|hit| Arc::from(document_id(&hit.id))),
-            );
+            let hits = answer.hits.hits.iter();
+            ids.extend(hits.map(|hit| Arc::from(document_id(&hit.id))));
         }
         Ok(ids)
     }

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::planned_activation::PlannedActivation;
 use crate::{
-    IndexRevision, StoreError, VisibleResources,
+    CompleteResources, IndexRevision, StoreError,
     opensearch::{
         dsl::resources_clause,
         engine::Engine,
         feed::RevisionSwap,
         indices::{
-            survey::FoundRevision, surveyed_index::SurveyedIndex, visible_resources::shown_by,
+            complete_resources::shown_by, survey::FoundRevision, surveyed_index::SurveyedIndex,
         },
         sharing::{partitions::too_many_changes, shared_index::SharedIndex},
     },
@@ -31,28 +31,15 @@ const ACTIVATING: &str = "activating a revision";
 /// The shared indices that an activation has removed partitions from.
 type Left = Vec<IndexName>;
 
-/// The request of some activations.
-struct ActivationRequest {
-    actions: Vec<Value>,
-    /// The result of each activation if the request succeeds.
-    results: Vec<Result<Left, StoreError>>,
-}
-
 impl Engine {
     /// Makes resources of a revision visible to queries, or all of it. With all of it the cluster's
     /// other indices are removed, in one atomic request.
     pub(crate) async fn activate_revision(
         &self,
         revision: &IndexRevision,
-        visible: &VisibleResources,
+        visible: &CompleteResources,
     ) -> Result<(), StoreError> {
-        let IndexRevision {
-            cluster,
-            index,
-            target,
-            id,
-            ..
-        } = revision;
+        let (cluster, target) = (&revision.cluster, &revision.target);
         let own: Vec<IndexRevision> = self
             .own_revisions_of(cluster)
             .await?
@@ -63,7 +50,7 @@ impl Engine {
             .iter()
             .filter(|other| other.number < revision.number)
             .collect();
-        let current = own.iter().find(|other| other.id == *id);
+        let current = own.iter().find(|other| other.id == revision.id);
         let shown = resources_to_show(visible, current);
         if current.is_some_and(|current| current.live) {
             let left = self.activate_by_aliases(revision, shown.as_ref()).await?;
@@ -84,7 +71,7 @@ impl Engine {
         };
         let current = current.filter(|current| current.is_read());
         let old = earlier.iter().find(|other| other.is_read()).copied();
-        self.log_activation(&mut swap, index, shown.as_ref(), current, old)
+        self.log_activation(&mut swap, &revision.index, shown.as_ref(), current, old)
             .await?;
         let left = self.activate_by_aliases(revision, shown.as_ref()).await?;
         swap.finish();
@@ -115,7 +102,7 @@ impl Engine {
         if swap.old.as_ref() != current.or(old).map(|seen| &seen.target)
             || current.is_some() && old.is_some()
         {
-            swap.mark_incomplete();
+            swap.is_complete = false;
         }
         swap.wait_for_writes().await;
         // The comparison does not see what is not refreshed.
@@ -123,7 +110,7 @@ impl Engine {
         if let Some(old) = old
             && self.refresh_index(&old.index).await.is_err()
         {
-            swap.mark_incomplete();
+            swap.is_complete = false;
         }
         let difference = |resource: &ResourceName| {
             let is_new = shown.is_none_or(|shown| shown.contains(resource));
@@ -139,14 +126,9 @@ impl Engine {
     }
 
     pub(crate) async fn refresh_index(&self, index: &IndexName) -> Result<(), StoreError> {
-        self.send(
-            "refreshing an index",
-            Method::POST,
-            format!("/{index}/_refresh"),
-            None,
-        )
-        .await
-        .map(drop)
+        let (operation, path) = ("refreshing an index", format!("/{index}/_refresh"));
+        let sent = self.send(operation, Method::POST, path, None);
+        sent.await.map(drop)
     }
 
     /// Changes the aliases of a revision. An alias never shows less than before: one that was there
@@ -248,16 +230,17 @@ impl Engine {
         planned: &[PlannedActivation],
         indices: &[SurveyedIndex],
     ) -> Result<Option<Vec<Result<Left, StoreError>>>, StoreError> {
-        let ActivationRequest { actions, results } = self.actions_of(planned, indices);
+        let (actions, results) = self.actions_of(planned, indices);
         let is_made = actions.is_empty() || self.try_change(ACTIVATING, &actions).await?;
         Ok(is_made.then_some(results))
     }
 
+    /// The actions of the request, and the result of each activation if it succeeds.
     fn actions_of(
         &self,
         planned: &[PlannedActivation],
         indices: &[SurveyedIndex],
-    ) -> ActivationRequest {
+    ) -> (Vec<Value>, Vec<Result<Left, StoreError>>) {
         let found = indices.iter().flat_map(|found| self.revisions_in(found));
         let found: BTreeSet<_> = found.map(|found| found.revision.id).collect();
         let mut results: Vec<Result<Left, StoreError>> = planned
@@ -309,20 +292,20 @@ impl Engine {
                 }
             }
         }
-        ActivationRequest { actions, results }
+        (actions, results)
     }
 
     /// The actions that make resources of a cluster's own index visible.
     fn show_actions(
         &self,
         revision: &IndexRevision,
-        visible: &VisibleResources,
+        visible: &CompleteResources,
         found: &SurveyedIndex,
     ) -> Vec<Value> {
         let add = |alias: &IndexName| {
             let before = shown_by(found.alias(alias.as_str()).as_ref());
             let mut action = json!({ "add": { "index": revision.index, "alias": alias } });
-            if let VisibleResources::Only(shown) = visible.clone().or(before) {
+            if let CompleteResources::Only(shown) = visible.clone().or(before) {
                 action["add"]["filter"] = resources_clause(&shown);
             }
             action
@@ -339,30 +322,29 @@ impl Engine {
         actions: &[Value],
     ) -> Result<(), StoreError> {
         let body = json!({ "actions": actions });
-        self.send(operation, Method::POST, "/_aliases".to_owned(), Some(&body))
-            .await
-            .map(drop)
+        let sent = self.send(operation, Method::POST, "/_aliases".to_owned(), Some(&body));
+        sent.await.map(drop)
     }
 }
 
 /// The resources of a revision that queries see after an activation; `None`: all. `current` is its
 /// state before. Visible resources stay visible.
 fn resources_to_show(
-    visible: &VisibleResources,
+    visible: &CompleteResources,
     current: Option<&IndexRevision>,
 ) -> Option<BTreeSet<ResourceName>> {
     match (visible, current) {
-        (VisibleResources::Only(resources), Some(current)) if !current.live => {
+        (CompleteResources::Only(resources), Some(current)) if !current.live => {
             Some(resources.union(&current.shown).cloned().collect())
         }
-        (VisibleResources::Only(resources), None) => Some(resources.clone()),
-        (VisibleResources::All, _) | (VisibleResources::Only(_), Some(_)) => None,
+        (CompleteResources::Only(resources), None) => Some(resources.clone()),
+        (CompleteResources::All, _) | (CompleteResources::Only(_), Some(_)) => None,
     }
 }
 
 fn index_is_gone(revision: &IndexRevision) -> StoreError {
     StoreError::Refused {
-        operation: "activating a revision".to_owned(),
+        operation: ACTIVATING.to_owned(),
         status: 404,
         reason: format!("{} is gone", revision.index),
     }

@@ -48,7 +48,7 @@ impl Engine {
                 };
                 self.log_all_differences(&mut swap, seen).await;
             }
-            Err(_) => swap.mark_incomplete(),
+            Err(_) => swap.is_complete = false,
         }
         self.delete_index(revision).await?;
         swap.finish();

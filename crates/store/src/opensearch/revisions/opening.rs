@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::json;
 
 use crate::{
-    IndexRevision, StoreError,
+    CheckpointStore as _, IndexRevision, StoreError,
     opensearch::{
         engine::Engine,
         indices::{
@@ -15,7 +15,7 @@ use crate::{
             survey::FoundRevision,
             surveyed_index::IndexMetadata,
         },
-        sharing::placement::IndexPlace,
+        sharing::placement_rules::IndexPlace,
     },
 };
 
@@ -34,7 +34,7 @@ impl Engine {
         let _in_use = self.keep_in_use().await?;
         self.withdraw_deletions(cluster).await?;
         let remembered = self
-            .stored_checkpoints(cluster)
+            .checkpoints(cluster)
             .await?
             .map_or(0, |checkpoints| checkpoints.revision);
         for _ in 0..ATTEMPTS {
@@ -70,16 +70,11 @@ impl Engine {
                 // The next activation removes it.
                 adopted.live &= replaces.is_none();
                 if adopted.is_read() {
-                    self.feed.note_live(
-                        cluster,
-                        &adopted.target,
-                        (!adopted.live).then(|| adopted.shown.clone()),
-                    );
+                    let shown = (!adopted.live).then(|| adopted.shown.clone());
+                    self.feed.note_live(cluster, &adopted.target, shown);
                 }
-                return Ok(IndexRevision {
-                    replaces,
-                    ..adopted
-                });
+                adopted.replaces = replaces;
+                return Ok(adopted);
             }
             let number = highest.max(above).max(remembered) + 1;
             let metadata = self.metadata(cluster, uid, number);
@@ -91,15 +86,12 @@ impl Engine {
                 tracing::info!(%cluster, number, ?place, "created an index revision");
             }
         }
-        Err(StoreError::Busy {
-            status: 409,
-            reason: format!(
-                "the indices of cluster {cluster} keep changing; is another installation at work?"
-            ),
-        })
+        let reason = format!(
+            "the indices of cluster {cluster} keep changing; is another installation at work?"
+        );
+        Err(StoreError::busy(409, reason))
     }
 
-    /// The metadata of a new revision.
     fn metadata(&self, cluster: &ClusterName, uid: Option<&str>, number: u64) -> IndexMetadata {
         IndexMetadata {
             cluster: cluster.clone(),
@@ -128,12 +120,7 @@ impl Engine {
         found: FoundRevision,
         uid: Option<&str>,
     ) -> Result<IndexRevision, StoreError> {
-        let FoundRevision {
-            revision,
-            metadata,
-            is_written,
-            ..
-        } = found;
+        let (revision, metadata, is_written) = (found.revision, found.metadata, found.is_written);
         let is_unnamed = metadata.uid.is_none() && uid.is_some();
         if revision.target.partition().is_some() {
             if !is_written || is_unnamed {
@@ -146,19 +133,11 @@ impl Engine {
             self.change_aliases("restoring an alias", &[action]).await?;
         }
         if is_unnamed {
-            let known = IndexMetadata {
-                uid: uid.map(str::to_owned),
-                ..metadata
-            };
-            let body = json!({ "_meta": { "fleetdex": known } });
+            let uid = uid.map(str::to_owned);
+            let body = json!({ "_meta": { "fleetdex": IndexMetadata { uid, ..metadata } } });
+            let operation = "naming the cluster of an index";
             let path = format!("/{}/_mapping", revision.index);
-            self.send(
-                "naming the cluster of an index",
-                Method::PUT,
-                path,
-                Some(&body),
-            )
-            .await?;
+            self.send(operation, Method::PUT, path, Some(&body)).await?;
         }
         Ok(revision)
     }

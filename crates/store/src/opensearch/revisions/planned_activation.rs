@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fleetdex_core::{model::ClusterName, query::ResourceName};
 
-use crate::{IndexRevision, VisibleResources};
+use crate::{CompleteResources, IndexRevision};
 
 /// Makes resources of a revision visible to queries.
 #[derive(Clone, Debug)]
@@ -16,11 +16,10 @@ pub(crate) struct PlannedActivation {
 }
 
 impl PlannedActivation {
-    /// What it shows.
-    pub(crate) fn visible(&self) -> VisibleResources {
+    pub(crate) fn visible(&self) -> CompleteResources {
         self.shown
             .clone()
-            .map_or(VisibleResources::All, VisibleResources::Only)
+            .map_or(CompleteResources::All, CompleteResources::Only)
     }
 
     /// Whether it removes a revision of a cluster.

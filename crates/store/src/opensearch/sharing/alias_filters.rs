@@ -10,10 +10,10 @@ use fleetdex_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    VisibleResources,
+    CompleteResources,
     opensearch::{
-        dsl::resources_clause,
-        indices::{surveyed_index::SurveyedIndex, visible_resources::shown_by},
+        dsl::{either, resources_clause},
+        indices::{complete_resources::shown_by, surveyed_index::SurveyedIndex},
     },
 };
 
@@ -27,7 +27,7 @@ pub(crate) struct ClusterPartition {
     /// Whether its write alias leads to it.
     pub(crate) is_written: bool,
     /// What the alias of the cluster shows; absent: it does not lead here.
-    pub(crate) visible: Option<VisibleResources>,
+    pub(crate) visible: Option<CompleteResources>,
 }
 
 impl ClusterPartition {
@@ -38,7 +38,7 @@ impl ClusterPartition {
     }
 
     /// The filter of an alias to resources of the partition.
-    pub(crate) fn filter(&self, partition: Partition, visible: &VisibleResources) -> Value {
+    pub(crate) fn filter(&self, partition: Partition, visible: &CompleteResources) -> Value {
         let mut cluster = json!({ "value": self.cluster });
         if let Some(uid) = &self.uid {
             cluster["_name"] = json!(uid);
@@ -51,7 +51,7 @@ impl ClusterPartition {
             routing,
             json!({ "term": { (index_fields::CLUSTER): cluster } }),
         ];
-        if let VisibleResources::Only(resources) = visible {
+        if let CompleteResources::Only(resources) = visible {
             clauses.push(resources_clause(resources));
         }
         json!({ "bool": { "filter": clauses } })
@@ -67,10 +67,10 @@ pub(crate) const MAX_CLAUSES: usize = 512;
 /// to different resources.
 fn over_all_groups(
     partitions: &BTreeMap<Partition, ClusterPartition>,
-) -> BTreeMap<VisibleResources, Vec<Partition>> {
-    let mut groups: BTreeMap<VisibleResources, Vec<Partition>> = BTreeMap::new();
+) -> BTreeMap<CompleteResources, Vec<Partition>> {
+    let mut groups: BTreeMap<CompleteResources, Vec<Partition>> = BTreeMap::new();
     for (partition, of_cluster) in partitions {
-        let all = || planted(Bug::ShowTheNeighbour).then_some(VisibleResources::All);
+        let all = || planted(Bug::ShowTheNeighbour).then_some(CompleteResources::All);
         if let Some(visible) = of_cluster.visible.clone().or_else(all) {
             groups.entry(visible).or_default().push(*partition);
         }
@@ -85,8 +85,8 @@ fn over_all_groups(
 
 pub(crate) fn visible_over_all(
     partitions: &BTreeMap<Partition, ClusterPartition>,
-) -> BTreeMap<Partition, VisibleResources> {
-    let of_group = |(visible, partitions): (VisibleResources, Vec<Partition>)| {
+) -> BTreeMap<Partition, CompleteResources> {
+    let of_group = |(visible, partitions): (CompleteResources, Vec<Partition>)| {
         let of_partition = move |partition| (partition, visible.clone());
         partitions.into_iter().map(of_partition)
     };
@@ -98,10 +98,10 @@ pub(crate) fn visible_over_all(
 
 /// The filter of the alias over all clusters; `None` if it shows nothing.
 pub(crate) fn filter_over_all(partitions: &BTreeMap<Partition, ClusterPartition>) -> Option<Value> {
-    let alternative = |(visible, partitions): (VisibleResources, Vec<Partition>)| {
+    let alternative = |(visible, partitions): (CompleteResources, Vec<Partition>)| {
         let routings: Vec<String> = partitions.iter().map(|shown| shown.routing()).collect();
         let mut filter = vec![json!({ "terms": { "_routing": routings } })];
-        if let VisibleResources::Only(resources) = visible {
+        if let CompleteResources::Only(resources) = visible {
             filter.push(resources_clause(&resources));
         }
         json!({ "bool": { "filter": filter } })
@@ -110,14 +110,13 @@ pub(crate) fn filter_over_all(partitions: &BTreeMap<Partition, ClusterPartition>
         .into_iter()
         .map(alternative)
         .collect();
-    (!alternatives.is_empty())
-        .then(|| json!({ "bool": { "should": alternatives, "minimum_should_match": 1 } }))
+    (!alternatives.is_empty()).then(|| either(alternatives))
 }
 
 /// What such a filter shows; nothing if it is another one.
 pub(crate) fn read_over_all(
     configuration: Option<&Value>,
-) -> BTreeMap<Partition, VisibleResources> {
+) -> BTreeMap<Partition, CompleteResources> {
     let alternatives = configuration.and_then(|alias| alias["filter"]["bool"]["should"].as_array());
     let partition = |routing: &Value| routing.as_str()?.parse().ok().map(Partition);
     let mut visible = BTreeMap::new();
@@ -125,7 +124,7 @@ pub(crate) fn read_over_all(
         let clauses = &alternative["bool"]["filter"];
         let routings = clauses[0]["terms"]["_routing"].as_array();
         let resources = match clauses.get(1) {
-            None => VisibleResources::All,
+            None => CompleteResources::All,
             Some(clause) => shown_by(Some(&json!({ "filter": clause }))),
         };
         let routings = routings.into_iter().flatten().filter_map(partition);
@@ -142,60 +141,37 @@ pub(crate) fn read_partitions(
     let mut partitions = BTreeMap::new();
     for alias in found.aliases() {
         let configuration = found.alias(alias);
-        let Some(PartitionFilter {
-            partition,
-            cluster,
-            uid,
-            revision,
-            visible,
-        }) = configuration.as_ref().and_then(PartitionFilter::read)
-        else {
+        let Some((partition, mut read)) = configuration.as_ref().and_then(read_filter) else {
             continue;
         };
-        let is_read = alias == prefix.cluster_alias(&cluster).as_str();
-        let read = ClusterPartition {
-            cluster,
-            uid,
-            revision,
-            is_written: false,
-            visible: None,
-        };
+        let visible = read.visible.take();
+        let is_read = alias == prefix.cluster_alias(&read.cluster).as_str();
         let is_written = alias == read.write_alias(partition, prefix).as_str();
         if is_read || is_written {
             let read = partitions.entry(partition).or_insert(read);
             read.is_written |= is_written;
             if is_read {
-                read.visible = Some(visible);
+                read.visible = visible;
             }
         }
     }
     partitions
 }
 
-/// The filter of an alias, read back.
-struct PartitionFilter {
-    partition: Partition,
-    cluster: ClusterName,
-    uid: Option<String>,
-    revision: u64,
-    visible: VisibleResources,
-}
-
-impl PartitionFilter {
-    /// `None`: this is no filter that [`ClusterPartition::filter`] has made.
-    fn read(configuration: &Value) -> Option<Self> {
-        let mut clauses = configuration["filter"]["bool"]["filter"].as_array()?.iter();
-        let routing = &clauses.next()?["term"]["_routing"];
-        let cluster = &clauses.next()?["term"][index_fields::CLUSTER];
-        let name = |clause: &Value| clause["_name"].as_str().map(str::to_owned);
-        Some(Self {
-            partition: Partition(routing["value"].as_str()?.parse().ok()?),
-            revision: name(routing)?.parse().ok()?,
-            cluster: cluster["value"].as_str()?.parse().ok()?,
-            uid: name(cluster),
-            visible: clauses.next().map_or(VisibleResources::All, |resources| {
-                shown_by(Some(&json!({ "filter": resources })))
-            }),
-        })
-    }
+/// The partition of an alias and what it shows, by its filter. `None`: this is no filter that
+/// [`ClusterPartition::filter`] has made.
+fn read_filter(configuration: &Value) -> Option<(Partition, ClusterPartition)> {
+    let mut clauses = configuration["filter"]["bool"]["filter"].as_array()?.iter();
+    let routing = &clauses.next()?["term"]["_routing"];
+    let cluster = &clauses.next()?["term"][index_fields::CLUSTER];
+    let name = |clause: &Value| clause["_name"].as_str().map(str::to_owned);
+    let shown = |resources| shown_by(Some(&json!({ "filter": resources })));
+    let read = ClusterPartition {
+        revision: name(routing)?.parse().ok()?,
+        cluster: cluster["value"].as_str()?.parse().ok()?,
+        uid: name(cluster),
+        is_written: false,
+        visible: Some(clauses.next().map_or(CompleteResources::All, shown)),
+    };
+    Some((Partition(routing["value"].as_str()?.parse().ok()?), read))
 }

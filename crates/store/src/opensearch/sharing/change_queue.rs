@@ -4,7 +4,7 @@
 //! milliseconds, or hundreds where there are thousands of aliases. With one request for each change
 //! the first lists of a thousand clusters would wait for minutes.
 
-use std::{collections::VecDeque, fmt};
+use std::collections::VecDeque;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -20,12 +20,6 @@ impl<T, R> Default for ChangeQueue<T, R> {
         Self {
             waiting: Mutex::default(),
         }
-    }
-}
-
-impl<T, R> fmt::Debug for ChangeQueue<T, R> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "ChangeQueue({})", self.waiting.lock().len())
     }
 }
 

@@ -164,14 +164,15 @@ impl Engine {
     ) -> Result<Option<(SharedIndex, usize)>, StoreError> {
         let every_index = self.options.prefix.every_shared_index();
         let clusters = self.options.placement.clusters_per_index;
-        for looked_at in self.placement.with_room().into_iter().chain([every_index]) {
+        let last = self.placement.0.state.lock().with_room.clone();
+        for looked_at in last.into_iter().chain([every_index]) {
             let shared = self.shared_indices(looked_at.as_str()).await?;
             let of_engine = shared
                 .into_iter()
                 .filter(|(_, metadata)| metadata == required);
             let with_room = of_engine.map(|(shared, _)| (shared.room(clusters), shared));
             if let Some((room, chosen)) = with_room.into_iter().find(|(room, _)| *room > 0) {
-                self.placement.set_with_room(chosen.index.clone());
+                self.placement.0.state.lock().with_room = Some(chosen.index.clone());
                 return Ok(Some((chosen, room)));
             }
         }
@@ -224,7 +225,7 @@ impl Engine {
             return Ok(None);
         };
         let prefix = &self.options.prefix;
-        let _change = self.placement.begin_change().await;
+        let _change = self.placement.0.changes.lock().await;
         // One of them may be lost.
         let aliases = format!(
             "{},{}",
@@ -298,8 +299,6 @@ impl Engine {
 }
 
 pub(crate) fn too_many_changes(operation: &str) -> StoreError {
-    StoreError::Busy {
-        status: 409,
-        reason: format!("{operation}: the aliases of a shared index keep changing"),
-    }
+    let reason = format!("{operation}: the aliases of a shared index keep changing");
+    StoreError::busy(409, reason)
 }

@@ -1,17 +1,26 @@
 //! Decides the places of clusters by what OpenSearch says of its shards and documents.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::Ordering,
+    time::Duration,
+};
 
+use async_trait::async_trait;
 use fleetdex_core::model::{ClusterName, index_fields};
 use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
 };
 use serde_json::json;
+use tokio::time::Instant;
 
-use super::placement::{IndexPlace, PlacementFacts, has_room, is_scarce};
+use super::{
+    placement::{has_room, is_scarce},
+    placement_rules::{IndexPlace, PlacementFacts},
+};
 use crate::{
-    IndexRevision, ShardUse, StoreError,
+    IndexRevision, IndexSharing, ShardUse, StoreError,
     opensearch::{
         connection::{client::parse, responses::Purpose},
         engine::Engine,
@@ -99,11 +108,18 @@ impl Engine {
             return Ok(IndexPlace::Own);
         }
         let shards = self.read_shard_use().await?;
-        let clusters = self.placement.expected_clusters();
+        let clusters = self.placement.0.expected.load(Ordering::Relaxed);
         let of_index = self.options.settings.shards_of_index();
         Ok(rules.place(PlacementFacts {
             current,
-            documents: self.placement.documents(cluster),
+            documents: self
+                .placement
+                .0
+                .state
+                .lock()
+                .documents
+                .get(cluster)
+                .copied(),
             is_scarce: is_scarce(clusters, of_index, shards, rules.shards_percent),
             has_room: has_room(of_index, shards),
         }))
@@ -121,12 +137,7 @@ impl Engine {
             "/_cluster/settings?include_defaults=true&filter_path=*.cluster.max_shards_per_node";
         let settings: Option<LimitSettings> = self.read_permitted(operation, settings).await?;
         let per_node = settings.and_then(|settings| {
-            let LimitSettings {
-                transient,
-                persistent,
-                defaults,
-            } = settings;
-            [transient, persistent, defaults]
+            [settings.transient, settings.persistent, settings.defaults]
                 .into_iter()
                 .find_map(|scope| scope.cluster.max_shards_per_node?.parse().ok())
         });
@@ -139,7 +150,7 @@ impl Engine {
             }),
             limit: nodes.saturating_mul(per_node.unwrap_or(SHARDS_PER_NODE)),
         };
-        self.placement.set_shards(shards);
+        self.placement.0.state.lock().shards = Some((Instant::now(), shards));
         Ok(shards)
     }
 
@@ -160,35 +171,6 @@ impl Engine {
         }
     }
 
-    /// The clusters of those live revisions that belong elsewhere, a few at a time.
-    pub(crate) async fn find_misplaced(
-        &self,
-        revisions: &[IndexRevision],
-    ) -> Result<BTreeSet<ClusterName>, StoreError> {
-        let rules = &self.options.placement;
-        if revisions.is_empty() || !self.placement.is_due(rules.interval) {
-            return Ok(BTreeSet::new());
-        }
-        let shards = self.read_shard_use().await?;
-        let clusters = self.placement.expected_clusters();
-        let of_index = self.options.settings.shards_of_index();
-        let is_scarce = is_scarce(clusters, of_index, shards, rules.shards_percent);
-        let is_shared = |revision: &IndexRevision| IndexPlace::of(revision) == IndexPlace::Shared;
-        let may_move_in = is_scarce && rules.shares_indices;
-        if !may_move_in && !revisions.iter().any(is_shared) {
-            return Ok(BTreeSet::new());
-        }
-        self.placement.set_documents(self.count_documents().await?);
-        let mut misplaced = BTreeSet::new();
-        for revision in revisions.iter().filter(|revision| revision.live) {
-            let place = self.place(&revision.cluster, Some(revision)).await?;
-            if place != IndexPlace::of(revision) && self.placement.begin_move(&revision.cluster) {
-                misplaced.insert(revision.cluster.clone());
-            }
-        }
-        Ok(misplaced)
-    }
-
     /// The visible documents of each cluster.
     async fn count_documents(&self) -> Result<BTreeMap<ClusterName, u64>, StoreError> {
         let source = json!({ "cluster": { "terms": { "field": index_fields::CLUSTER, "missing_bucket": true } } });
@@ -205,12 +187,55 @@ impl Engine {
             return Ok(BTreeMap::new());
         };
         let counted: CountedClusters = serde_json::from_value(aggregations["clusters"].take())
-            .map_err(|error| StoreError::Garbled {
-                operation: "a search".to_owned(),
-                reason: error.to_string(),
-            })?;
+            .map_err(|error| StoreError::garbled("a search", error))?;
         let of_cluster =
             |counted: CountedCluster| Some((counted.key.cluster?.parse().ok()?, counted.doc_count));
         Ok(counted.buckets.into_iter().filter_map(of_cluster).collect())
+    }
+}
+
+#[async_trait]
+impl IndexSharing for Engine {
+    fn expect_clusters(&self, clusters: usize) {
+        self.placement.0.expected.store(clusters, Ordering::Relaxed);
+    }
+
+    /// A few at a time.
+    async fn misplaced(
+        &self,
+        revisions: &[IndexRevision],
+    ) -> Result<BTreeSet<ClusterName>, StoreError> {
+        let rules = &self.options.placement;
+        if revisions.is_empty() || !self.placement.is_due(rules.interval) {
+            return Ok(BTreeSet::new());
+        }
+        let shards = self.read_shard_use().await?;
+        let clusters = self.placement.0.expected.load(Ordering::Relaxed);
+        let of_index = self.options.settings.shards_of_index();
+        let is_scarce = is_scarce(clusters, of_index, shards, rules.shards_percent);
+        let is_shared = |revision: &IndexRevision| IndexPlace::of(revision) == IndexPlace::Shared;
+        let may_move_in = is_scarce && rules.shares_indices;
+        if !may_move_in && !revisions.iter().any(is_shared) {
+            return Ok(BTreeSet::new());
+        }
+        let documents = self.count_documents().await?;
+        self.placement.0.state.lock().documents = documents;
+        let mut misplaced = BTreeSet::new();
+        for revision in revisions.iter().filter(|revision| revision.live) {
+            let place = self.place(&revision.cluster, Some(revision)).await?;
+            if place != IndexPlace::of(revision) && self.placement.begin_move(&revision.cluster) {
+                misplaced.insert(revision.cluster.clone());
+            }
+        }
+        Ok(misplaced)
+    }
+
+    async fn sweep(&self) -> Result<(), StoreError> {
+        let every_shared_index = self.options.prefix.every_shared_index();
+        self.sweep_shared_indices(every_shared_index.as_str()).await
+    }
+
+    fn shard_use(&self) -> Option<ShardUse> {
+        self.placement.shards(Duration::MAX)
     }
 }

@@ -22,7 +22,7 @@ use super::alias_filters::{
     ClusterPartition, filter_over_all, read_over_all, read_partitions, visible_over_all,
 };
 use crate::{
-    IndexRevision, VisibleResources,
+    CompleteResources, IndexRevision,
     opensearch::indices::{
         alias_actions::{remove, remove_existing},
         surveyed_index::SurveyedIndex,
@@ -38,7 +38,7 @@ pub(crate) struct SharedIndex {
     id: String,
     pub(crate) partitions: BTreeMap<Partition, ClusterPartition>,
     /// What the alias over all clusters shows.
-    over_all: BTreeMap<Partition, VisibleResources>,
+    over_all: BTreeMap<Partition, CompleteResources>,
 }
 
 /// The version of the aliases of a shared index.
@@ -123,8 +123,8 @@ impl SharedIndex {
 
     /// What queries see of a partition both through the alias of the cluster and the one over all
     /// clusters.
-    pub(crate) fn visible(&self, partition: Partition) -> VisibleResources {
-        let nothing = || VisibleResources::Only(BTreeSet::new());
+    pub(crate) fn visible(&self, partition: Partition) -> CompleteResources {
+        let nothing = || CompleteResources::Only(BTreeSet::new());
         let of_cluster = self
             .partitions
             .get(&partition)
@@ -149,7 +149,6 @@ impl SharedIndex {
         }
     }
 
-    /// The routings of its partitions.
     pub(crate) fn routings(&self) -> Vec<String> {
         self.partitions
             .keys()
@@ -166,7 +165,6 @@ impl SharedIndex {
         })
     }
 
-    /// Begins a change.
     pub(crate) fn change(&self) -> SharedIndexChange<'_> {
         SharedIndexChange {
             before: self,
@@ -213,7 +211,7 @@ impl SharedIndexChange<'_> {
 
     /// Shows resources of a partition, and not less than before. The alias of its cluster leads to
     /// no other partition then.
-    pub(crate) fn show(&mut self, partition: Partition, visible: &VisibleResources) {
+    pub(crate) fn show(&mut self, partition: Partition, visible: &CompleteResources) {
         let Some(cluster) = self
             .after
             .get(&partition)
@@ -224,7 +222,7 @@ impl SharedIndexChange<'_> {
         for (other, of_cluster) in &mut self.after {
             if *other == partition {
                 let before = of_cluster.visible.take();
-                let nothing = VisibleResources::Only(BTreeSet::new());
+                let nothing = CompleteResources::Only(BTreeSet::new());
                 of_cluster.visible = Some(visible.clone().or(before.unwrap_or(nothing)));
             } else if of_cluster.cluster == cluster {
                 of_cluster.visible = None;
@@ -267,7 +265,7 @@ impl SharedIndexChange<'_> {
                 continue;
             }
             let routing = partition.routing();
-            let filter = changed.filter(*partition, &VisibleResources::All);
+            let filter = changed.filter(*partition, &CompleteResources::All);
             actions.push(json!({ "add": { "index": index, "alias": changed.write_alias(*partition, prefix), "routing": routing, "filter": filter } }));
             if let Some(visible) = &changed.visible {
                 let filter = changed.filter(*partition, visible);
@@ -294,7 +292,7 @@ pub(crate) fn first_aliases(
     let mut aliases: serde_json::Map<String, Value> = numbered
         .map(|(partition, first)| {
             let alias = first.write_alias(partition, prefix);
-            let filter = first.filter(partition, &VisibleResources::All);
+            let filter = first.filter(partition, &CompleteResources::All);
             let alias = alias.as_str().to_owned();
             (
                 alias,
@@ -319,7 +317,7 @@ mod tests {
     use super::*;
     use crate::opensearch::sharing::alias_filters::MAX_CLAUSES;
 
-    fn partition(number: u64, visible: VisibleResources) -> (Partition, ClusterPartition) {
+    fn partition(number: u64, visible: CompleteResources) -> (Partition, ClusterPartition) {
         let of_cluster = ClusterPartition {
             cluster: format!("member{number}").parse().unwrap(),
             uid: None,
@@ -330,15 +328,15 @@ mod tests {
         (Partition(number), of_cluster)
     }
 
-    fn resources(groups: impl Iterator<Item = u64>) -> VisibleResources {
+    fn resources(groups: impl Iterator<Item = u64>) -> CompleteResources {
         let of_group = |group| ResourceName::new(&format!("group{group}"), "pods");
-        VisibleResources::Only(groups.map(of_group).collect())
+        CompleteResources::Only(groups.map(of_group).collect())
     }
 
     #[test]
     fn clusters_that_show_the_same_are_one_alternative_over_all() {
         let partitions = (1..=120).map(|number| match number % 3 {
-            0 => partition(number, VisibleResources::All),
+            0 => partition(number, CompleteResources::All),
             part => partition(number, resources(0..part)),
         });
         let partitions: BTreeMap<_, _> = partitions.collect();
@@ -347,7 +345,7 @@ mod tests {
         let read = read_over_all(Some(&json!({ "filter": filter })));
         assert_eq!(read, visible_over_all(&partitions));
         assert_eq!(read.len(), 120);
-        assert_eq!(read[&Partition(3)], VisibleResources::All);
+        assert_eq!(read[&Partition(3)], CompleteResources::All);
         assert_eq!(read[&Partition(5)], resources(0..2));
     }
 
@@ -355,12 +353,12 @@ mod tests {
     fn the_filter_over_all_has_fewer_clauses_than_opensearch_takes() {
         let different = |number| partition(number, resources(number..number + 10));
         let mut partitions: BTreeMap<_, _> = (1..=127).map(different).collect();
-        partitions.extend([partition(128, VisibleResources::All)]);
+        partitions.extend([partition(128, CompleteResources::All)]);
         let filter = filter_over_all(&partitions).unwrap();
         let clauses = filter.to_string().matches("\"term").count();
         assert!((400..=MAX_CLAUSES).contains(&clauses), "{clauses}");
         let read = read_over_all(Some(&json!({ "filter": filter })));
         assert_eq!(read, visible_over_all(&partitions));
-        assert_eq!(read[&Partition(128)], VisibleResources::All);
+        assert_eq!(read[&Partition(128)], CompleteResources::All);
     }
 }

@@ -92,10 +92,7 @@ impl Engine {
                 // Another sweep has deleted them, or this search is behind.
                 let reason =
                     format!("{index} still shows documents of removed partitions that are deleted");
-                return Err(StoreError::Busy {
-                    status: 409,
-                    reason,
-                });
+                return Err(StoreError::busy(409, reason));
             }
             self.refresh_index(index).await?;
         }

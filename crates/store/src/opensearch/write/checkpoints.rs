@@ -1,12 +1,13 @@
 //! Checkpoints in the index `<prefix>.state`: one document for each cluster.
 
+use async_trait::async_trait;
 use fleetdex_core::model::{ClusterName, IndexName, JsonLine};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
-    Checkpoints, StoreError,
+    CheckpointStore, Checkpoints, StoreError,
     opensearch::{connection::client::parse, engine::Engine},
 };
 
@@ -22,16 +23,22 @@ impl Engine {
         self.options.prefix.cluster_alias(cluster)
     }
 
-    pub(crate) async fn stored_checkpoints(
-        &self,
-        cluster: &ClusterName,
-    ) -> Result<Option<Checkpoints>, StoreError> {
+    pub(crate) async fn delete_checkpoints(&self, cluster: &ClusterName) -> Result<(), StoreError> {
+        let action = json!({ "delete": { "_index": self.options.prefix.state(), "_id": self.document_id(cluster) } });
+        let line = JsonLine::new(action.to_string());
+        self.client
+            .bulk_of_all("deleting checkpoints", &[line], 1)
+            .await
+            .map(drop)
+    }
+}
+
+#[async_trait]
+impl CheckpointStore for Engine {
+    async fn checkpoints(&self, cluster: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
         let operation = "reading checkpoints";
-        let path = format!(
-            "/{}/_doc/{}",
-            self.options.prefix.state(),
-            self.document_id(cluster)
-        );
+        let state = self.options.prefix.state();
+        let path = format!("/{state}/_doc/{}", self.document_id(cluster));
         let read = match self.get_optional(operation, path).await {
             Ok(Some(body)) => parse::<StoredCheckpoints>(operation, &body),
             Ok(None) => return Ok(None),
@@ -49,10 +56,7 @@ impl Engine {
         }
     }
 
-    pub(crate) async fn write_checkpoints(
-        &self,
-        checkpoints: &[Checkpoints],
-    ) -> Result<(), StoreError> {
+    async fn save_checkpoints(&self, checkpoints: &[Checkpoints]) -> Result<(), StoreError> {
         let _in_use = self.keep_in_use().await?;
         let index = self.options.prefix.state();
         let lines = checkpoints.iter().flat_map(|of_cluster| {
@@ -63,15 +67,6 @@ impl Engine {
         let lines: Vec<JsonLine> = lines.collect();
         self.client
             .bulk_of_all("writing checkpoints", &lines, checkpoints.len())
-            .await
-            .map(drop)
-    }
-
-    pub(crate) async fn delete_checkpoints(&self, cluster: &ClusterName) -> Result<(), StoreError> {
-        let action = json!({ "delete": { "_index": self.options.prefix.state(), "_id": self.document_id(cluster) } });
-        let line = JsonLine::new(action.to_string());
-        self.client
-            .bulk_of_all("deleting checkpoints", &[line], 1)
             .await
             .map(drop)
     }

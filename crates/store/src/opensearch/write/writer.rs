@@ -1,35 +1,16 @@
 //! The writing side of the engine.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use fleetdex_core::{
-    model::{ClusterName, index_fields},
-    planted::{Bug, planted},
-};
-use serde_json::{Value, json};
+use fleetdex_core::model::ClusterName;
 
 use crate::{
-    ChangeLogWriter, CheckpointStore, Checkpoints, DocumentVersions, DocumentWriter, Extent,
-    IndexRevision, IndexSharing, IndexWriter, MadeBy, RevisionStore, ShardUse, StoreError,
-    VisibleResources, Visit,
+    ChangeLogWriter, CompleteResources, DocumentWriter, IndexRevision, IndexSharing, IndexWriter,
+    RevisionStore, StoreError,
     bulk::{self, Encoded, Verdict, Write},
-    opensearch::{connection::responses::MAX_DOCUMENT_BYTES, engine::Engine, read::versions::PAGE},
+    opensearch::{connection::responses::MAX_DOCUMENT_BYTES, engine::Engine},
 };
-
-/// The query of documents that were made by certain rules.
-fn made_by_clause(made_by: &MadeBy<'_>) -> Value {
-    let by = |hash: &str| json!({ "term": { (index_fields::RULES_HASH): hash } });
-    match made_by {
-        MadeBy::Rules(hash) => by(hash),
-        MadeBy::OtherRules(hash) => json!({ "bool": { "must_not": [by(hash)] } }),
-        MadeBy::AnyRules => json!({ "exists": { "field": index_fields::RULES_HASH } }),
-    }
-}
 
 #[async_trait]
 impl RevisionStore for Engine {
@@ -45,7 +26,7 @@ impl RevisionStore for Engine {
     async fn activate(
         &self,
         revision: &IndexRevision,
-        visible: &VisibleResources,
+        visible: &CompleteResources,
     ) -> Result<(), StoreError> {
         self.activate_revision(revision, visible).await
     }
@@ -107,54 +88,6 @@ impl DocumentWriter for Engine {
 }
 
 #[async_trait]
-impl DocumentVersions for Engine {
-    async fn visit_versions(
-        &self,
-        revision: &IndexRevision,
-        extent: &Extent,
-        visit: Visit<'_>,
-    ) -> Result<(), StoreError> {
-        self.visit_extent(revision, extent, visit).await
-    }
-
-    async fn has_documents_made_by(
-        &self,
-        revision: &IndexRevision,
-        extent: &Extent,
-        made_by: &MadeBy<'_>,
-    ) -> Result<bool, StoreError> {
-        let is_of_others = !matches!(made_by, MadeBy::Rules(_));
-        if is_of_others && planted(Bug::KeepDocumentsOfOtherRules) {
-            return Ok(false);
-        }
-        let clause = made_by_clause(made_by);
-        let found = self.ids_of(revision, extent, &clause, 1).await?;
-        Ok(!found.is_empty())
-    }
-
-    async fn rejected(
-        &self,
-        revision: &IndexRevision,
-        extent: &Extent,
-    ) -> Result<Vec<Arc<str>>, StoreError> {
-        let rejected = json!({ "exists": { "field": index_fields::REJECTED } });
-        // At most one page: a status that counted more of them would say nothing more.
-        self.ids_of(revision, extent, &rejected, PAGE).await
-    }
-}
-
-#[async_trait]
-impl CheckpointStore for Engine {
-    async fn checkpoints(&self, cluster: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
-        self.stored_checkpoints(cluster).await
-    }
-
-    async fn save_checkpoints(&self, checkpoints: &[Checkpoints]) -> Result<(), StoreError> {
-        self.write_checkpoints(checkpoints).await
-    }
-}
-
-#[async_trait]
 impl ChangeLogWriter for Engine {
     fn hand_over(&self, cluster: &ClusterName) {
         self.feed.hand_over(cluster);
@@ -166,29 +99,6 @@ impl ChangeLogWriter for Engine {
 
     fn expire_watches(&self) {
         self.feed.expire();
-    }
-}
-
-#[async_trait]
-impl IndexSharing for Engine {
-    fn expect_clusters(&self, clusters: usize) {
-        self.placement.expect_clusters(clusters);
-    }
-
-    async fn misplaced(
-        &self,
-        revisions: &[IndexRevision],
-    ) -> Result<BTreeSet<ClusterName>, StoreError> {
-        self.find_misplaced(revisions).await
-    }
-
-    async fn sweep(&self) -> Result<(), StoreError> {
-        let every_shared_index = self.options.prefix.every_shared_index();
-        self.sweep_shared_indices(every_shared_index.as_str()).await
-    }
-
-    fn shard_use(&self) -> Option<ShardUse> {
-        self.placement.shards(Duration::MAX)
     }
 }
 

@@ -40,7 +40,7 @@ fn job(key: &str, number: u64, webhooks: &[&str], bytes: usize) -> EnrichmentJob
 }
 
 fn ended(contact: Contact, again: bool) -> Ended {
-    Ended { contact, again }
+    (contact, again)
 }
 
 fn good() -> Ended {

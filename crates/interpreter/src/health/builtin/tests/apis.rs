@@ -1,200 +1,84 @@
-use super::{
-    Health::{Degraded, Healthy, Progressing, Unknown},
-    check,
-};
+use super::check;
 
 #[test]
 fn namespaces_are_judged() {
-    check(
-        "v1",
-        "Namespace",
-        &[
-            ("active", "{status: {phase: Active}}", Healthy, "", ""),
-            (
-                "terminating",
-                "{status: {phase: Terminating}}",
-                Progressing,
-                "Deleting",
-                "pending deletion",
-            ),
-            (
-                "content remains",
-                "{metadata: {deletionTimestamp: '2026-01-01T00:00:00Z'}, status: {phase: Terminating, conditions: [\
-            {type: NamespaceDeletionContentFailure, status: 'False'}, \
-            {type: NamespaceContentRemaining, status: 'True', message: pods. has 1 resource instances}, \
-            {type: NamespaceFinalizersRemaining, status: 'True', message: x.io/y in 1 resource instances}]}}",
-                Progressing,
-                "Deleting",
-                "pods. has 1 resource instances x.io/y in 1",
-            ),
-            (
-                "stuck",
-                "{metadata: {deletionTimestamp: '2026-01-01T00:00:00Z'}, status: {phase: Terminating, conditions: [\
-            {type: NamespaceDeletionDiscoveryFailure, status: 'True', reason: DiscoveryFailed, message: metrics.k8s.io/v1beta1 is stale}]}}",
-                Degraded,
-                "DiscoveryFailed",
-                "stale",
-            ),
-            (
-                "deleted just now",
-                "{metadata: {deletionTimestamp: '2026-01-01T00:00:00Z'}, status: {phase: Active}}",
-                Progressing,
-                "Deleting",
-                "",
-            ),
-            ("no status", "{}", Progressing, "NoStatus", ""),
-            (
-                "unheard-of phase",
-                "{status: {phase: Dreaming}}",
-                Unknown,
-                "UnknownPhase",
-                "",
-            ),
-        ],
-    );
+    let cases = r"
+        active | Healthy | | | {status: {phase: Active}}
+        terminating | Progressing | Deleting | pending deletion | {status: {phase: Terminating}}
+        content remains | Progressing | Deleting | pods. has 1 resource instances x.io/y in 1
+            | {metadata: {deletionTimestamp: '2026-01-01T00:00:00Z'}, status: {phase: Terminating,
+            conditions: [{type: NamespaceDeletionContentFailure, status: 'False'},
+            {type: NamespaceContentRemaining, status: 'True', message: pods. has 1 resource
+            instances}, {type: NamespaceFinalizersRemaining, status: 'True',
+            message: x.io/y in 1 resource instances}]}}
+        stuck | Degraded | DiscoveryFailed | stale | {metadata: {deletionTimestamp:
+            '2026-01-01T00:00:00Z'}, status: {phase: Terminating, conditions: [{type:
+            NamespaceDeletionDiscoveryFailure, status: 'True', reason: DiscoveryFailed,
+            message: metrics.k8s.io/v1beta1 is stale}]}}
+        deleted just now | Progressing | Deleting |
+            | {metadata: {deletionTimestamp: '2026-01-01T00:00:00Z'}, status: {phase: Active}}
+        no status | Progressing | NoStatus | | {}
+        unheard-of phase | Unknown | UnknownPhase | | {status: {phase: Dreaming}}
+    ";
+    check("v1", "Namespace", cases);
 }
 
 #[test]
 fn custom_resource_definitions_are_judged() {
-    check(
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        &[
-            (
-                "established",
-                "{status: {conditions: [{type: NamesAccepted, status: 'True'}, {type: Established, status: 'True'}]}}",
-                Healthy,
-                "",
-                "",
-            ),
-            (
-                "installing",
-                "{status: {conditions: [{type: NamesAccepted, status: 'True'}, {type: Established, status: 'False', reason: Installing}]}}",
-                Progressing,
-                "Installing",
-                "",
-            ),
-            (
-                "not established",
-                "{status: {conditions: [{type: Established, status: 'False', reason: NotAccepted, message: not all names are accepted}]}}",
-                Degraded,
-                "NotAccepted",
-                "names",
-            ),
-            (
-                "nothing about it",
-                "{status: {conditions: [{type: NamesAccepted, status: 'True'}]}}",
-                Degraded,
-                "NotEstablished",
-                "",
-            ),
-            (
-                "name conflict",
-                "{status: {conditions: [{type: NamesAccepted, status: 'False', reason: PluralConflict, message: already in use}, {type: Established, status: 'False', reason: Installing}]}}",
-                Degraded,
-                "PluralConflict",
-                "already in use",
-            ),
-            (
-                "schema",
-                "{status: {conditions: [{type: Established, status: 'True'}, {type: NonStructuralSchema, status: 'True', reason: Violations, message: must not be empty}]}}",
-                Degraded,
-                "Violations",
-                "must not be empty",
-            ),
-            (
-                "terminating",
-                "{status: {conditions: [{type: Established, status: 'True'}, {type: Terminating, status: 'True', reason: InstanceDeletionInProgress}]}}",
-                Progressing,
-                "InstanceDeletionInProgress",
-                "",
-            ),
-            (
-                "no conditions",
-                "{status: {conditions: []}}",
-                Progressing,
-                "NoStatus",
-                "",
-            ),
-            ("no status", "{}", Progressing, "NoStatus", ""),
-        ],
-    );
+    let cases = r"
+        established | Healthy | | | {status: {conditions: [{type: NamesAccepted,
+            status: 'True'}, {type: Established, status: 'True'}]}}
+        installing | Progressing | Installing | | {status: {conditions: [{type: NamesAccepted,
+            status: 'True'}, {type: Established, status: 'False', reason: Installing}]}}
+        not established | Degraded | NotAccepted | names | {status: {conditions: [{type:
+            Established, status: 'False', reason: NotAccepted, message: not all names are
+            accepted}]}}
+        nothing about it | Degraded | NotEstablished |
+            | {status: {conditions: [{type: NamesAccepted, status: 'True'}]}}
+        name conflict | Degraded | PluralConflict | already in use | {status: {conditions: [{type:
+            NamesAccepted, status: 'False', reason: PluralConflict, message: already in use},
+            {type: Established, status: 'False', reason: Installing}]}}
+        schema | Degraded | Violations | must not be empty | {status: {conditions: [{type:
+            Established, status: 'True'}, {type: NonStructuralSchema, status: 'True',
+            reason: Violations, message: must not be empty}]}}
+        terminating | Progressing | InstanceDeletionInProgress | | {status: {conditions: [{type:
+            Established, status: 'True'}, {type: Terminating, status: 'True',
+            reason: InstanceDeletionInProgress}]}}
+        no conditions | Progressing | NoStatus | | {status: {conditions: []}}
+        no status | Progressing | NoStatus | | {}
+    ";
+    check("apiextensions.k8s.io/v1", "CustomResourceDefinition", cases);
 }
 
 #[test]
 fn api_services_are_judged() {
-    check(
-        "apiregistration.k8s.io/v1",
-        "APIService",
-        &[
-            (
-                "available",
-                "{status: {conditions: [{type: Available, status: 'True', reason: Passed, message: all checks passed}]}}",
-                Healthy,
-                "",
-                "all checks passed",
-            ),
-            (
-                "not available",
-                "{status: {conditions: [{type: Available, status: 'False', reason: FailedDiscoveryCheck, message: no response}]}}",
-                Degraded,
-                "FailedDiscoveryCheck",
-                "no response",
-            ),
-            (
-                "not known",
-                "{status: {conditions: [{type: Available, status: Unknown, reason: Waiting}]}}",
-                Progressing,
-                "Waiting",
-                "",
-            ),
-            ("no status", "{}", Progressing, "NoStatus", ""),
-        ],
-    );
+    let cases = r"
+        available | Healthy | | all checks passed | {status: {conditions: [{type: Available,
+            status: 'True', reason: Passed, message: all checks passed}]}}
+        not available | Degraded | FailedDiscoveryCheck | no response | {status: {conditions:
+            [{type: Available, status: 'False', reason: FailedDiscoveryCheck,
+            message: no response}]}}
+        not known | Progressing | Waiting |
+            | {status: {conditions: [{type: Available, status: Unknown, reason: Waiting}]}}
+        no status | Progressing | NoStatus | | {}
+    ";
+    check("apiregistration.k8s.io/v1", "APIService", cases);
 }
 
 #[test]
 fn certificate_signing_requests_are_judged() {
-    check(
-        "certificates.k8s.io/v1",
-        "CertificateSigningRequest",
-        &[
-            (
-                "issued",
-                "{status: {certificate: LS0t, conditions: [{type: Approved, status: 'True'}]}}",
-                Healthy,
-                "",
-                "",
-            ),
-            (
-                "denied",
-                "{status: {conditions: [{type: Denied, status: 'True', reason: NotAllowed, message: unknown user}]}}",
-                Degraded,
-                "NotAllowed",
-                "unknown user",
-            ),
-            (
-                "failed",
-                "{status: {certificate: LS0t, conditions: [{type: Approved, status: 'True'}, {type: Failed, status: 'True', reason: SignerValidationFailure}]}}",
-                Degraded,
-                "SignerValidationFailure",
-                "",
-            ),
-            (
-                "approved",
-                "{status: {conditions: [{type: Approved, status: 'True'}]}}",
-                Progressing,
-                "WaitingForSigner",
-                "",
-            ),
-            ("new", "{status: {}}", Progressing, "WaitingForApproval", ""),
-            (
-                "certificate of an odd type",
-                "{status: {certificate: 1}}",
-                Progressing,
-                "WaitingForApproval",
-                "",
-            ),
-        ],
-    );
+    let cases = r"
+        issued | Healthy | | | {status: {certificate: LS0t, conditions: [{type: Approved,
+            status: 'True'}]}}
+        denied | Degraded | NotAllowed | unknown user | {status: {conditions: [{type: Denied,
+            status: 'True', reason: NotAllowed, message: unknown user}]}}
+        failed | Degraded | SignerValidationFailure | | {status: {certificate: LS0t,
+            conditions: [{type: Approved, status: 'True'}, {type: Failed, status: 'True',
+            reason: SignerValidationFailure}]}}
+        approved | Progressing | WaitingForSigner |
+            | {status: {conditions: [{type: Approved, status: 'True'}]}}
+        new | Progressing | WaitingForApproval | | {status: {}}
+        certificate of an odd type | Progressing | WaitingForApproval | | {status: {certificate: 1}}
+    ";
+    check("certificates.k8s.io/v1", "CertificateSigningRequest", cases);
 }

@@ -1,115 +1,46 @@
-use super::{
-    Health::{Degraded, Healthy, Progressing, Suspended},
-    assess, check, object,
-};
+use super::{assess, check, object};
 
 const V1BETA1: &str = "cluster.x-k8s.io/v1beta1";
 
 #[test]
 fn clusters_are_judged() {
-    check(
-        V1BETA1,
-        "Cluster",
-        &[
-            (
-                "provisioned",
-                "{status: {phase: Provisioned, conditions: [{type: Ready, status: 'True'}]}}",
-                Healthy,
-                "",
-                "",
-            ),
-            (
-                "provisioning",
-                "{status: {phase: Provisioning, conditions: [{type: Ready, status: 'False', severity: Info, reason: WaitingForInfrastructure, message: waiting}]}}",
-                Progressing,
-                "Provisioning",
-                "waiting",
-            ),
-            (
-                "failed",
-                "{status: {phase: Failed}}",
-                Degraded,
-                "Failed",
-                "Failed",
-            ),
-            (
-                "failed with a cause",
-                "{status: {phase: Failed, failureReason: CreateError, failureMessage: no quota}}",
-                Degraded,
-                "CreateError",
-                "no quota",
-            ),
-            (
-                "not ready",
-                "{status: {phase: Provisioned, conditions: [{type: Ready, status: 'False', severity: Error, reason: VCenterUnreachable, message: thumbprint}]}}",
-                Degraded,
-                "VCenterUnreachable",
-                "thumbprint",
-            ),
-            (
-                "not ready, no severity",
-                "{status: {phase: Provisioned, conditions: [{type: Ready, status: 'False'}]}}",
-                Degraded,
-                "NotReady",
-                "",
-            ),
-            (
-                "not ready for a while",
-                "{status: {phase: Provisioned, conditions: [{type: Ready, status: 'False', severity: Info}]}}",
-                Healthy,
-                "",
-                "",
-            ),
-            (
-                "paused",
-                "{spec: {paused: true}, status: {phase: Failed}}",
-                Suspended,
-                "Paused",
-                "",
-            ),
-            (
-                "paused by an annotation",
-                "{metadata: {annotations: {cluster.x-k8s.io/paused: ''}}, status: {phase: Provisioned}}",
-                Suspended,
-                "Paused",
-                "",
-            ),
-            ("no status", "{spec: {}}", Progressing, "NoStatus", ""),
-        ],
-    );
+    let cases = r"
+        provisioned | Healthy | |
+            | {status: {phase: Provisioned, conditions: [{type: Ready, status: 'True'}]}}
+        provisioning | Progressing | Provisioning | waiting | {status: {phase: Provisioning,
+            conditions: [{type: Ready, status: 'False', severity: Info, reason:
+            WaitingForInfrastructure, message: waiting}]}}
+        failed | Degraded | Failed | Failed | {status: {phase: Failed}}
+        failed with a cause | Degraded | CreateError | no quota
+            | {status: {phase: Failed, failureReason: CreateError, failureMessage: no quota}}
+        not ready | Degraded | VCenterUnreachable | thumbprint | {status: {phase: Provisioned,
+            conditions: [{type: Ready, status: 'False', severity: Error, reason: VCenterUnreachable,
+            message: thumbprint}]}}
+        not ready, no severity | Degraded | NotReady |
+            | {status: {phase: Provisioned, conditions: [{type: Ready, status: 'False'}]}}
+        not ready for a while | Healthy | | | {status: {phase: Provisioned,
+            conditions: [{type: Ready, status: 'False', severity: Info}]}}
+        paused | Suspended | Paused | | {spec: {paused: true}, status: {phase: Failed}}
+        paused by an annotation | Suspended | Paused |
+            | {metadata: {annotations: {cluster.x-k8s.io/paused: ''}}, status: {phase: Provisioned}}
+        no status | Progressing | NoStatus | | {spec: {}}
+    ";
+    check(V1BETA1, "Cluster", cases);
 }
 
 #[test]
 fn clusters_of_the_newer_contract_are_judged() {
     let newer = "cluster.x-k8s.io/v1beta2";
-    check(
-        newer,
-        "Cluster",
-        &[
-            (
-                "available",
-                "{status: {phase: Provisioned, conditions: [{type: Available, status: 'True'}, {type: ScalingUp, status: 'True'}]}}",
-                Healthy,
-                "",
-                "",
-            ),
-            (
-                "being deleted",
-                "{status: {phase: Deleting, conditions: [{type: Available, status: 'False'}]}}",
-                Progressing,
-                "Deleting",
-                "",
-            ),
-            (
-                "says that it is being deleted",
-                "{status: {conditions: [{type: Deleting, status: 'True', reason: WaitingForWorkers}]}}",
-                Progressing,
-                "WaitingForWorkers",
-                "",
-            ),
-            ("paused", "{spec: {paused: true}}", Suspended, "Paused", ""),
-        ],
-    );
+    let cases = r"
+        available | Healthy | | | {status: {phase: Provisioned, conditions: [{type: Available,
+            status: 'True'}, {type: ScalingUp, status: 'True'}]}}
+        being deleted | Progressing | Deleting |
+            | {status: {phase: Deleting, conditions: [{type: Available, status: 'False'}]}}
+        says that it is being deleted | Progressing | WaitingForWorkers |
+            | {status: {conditions: [{type: Deleting, status: 'True', reason: WaitingForWorkers}]}}
+        paused | Suspended | Paused | | {spec: {paused: true}}
+    ";
+    check(newer, "Cluster", cases);
     let unavailable =
         "{status: {conditions: [{type: Available, status: 'False', reason: NotAvailable}]}}";
     for api_version in [newer, V1BETA1] {
@@ -122,187 +53,66 @@ fn clusters_of_the_newer_contract_are_judged() {
 
 #[test]
 fn machines_are_judged() {
-    check(
-        V1BETA1,
-        "Machine",
-        &[
-            (
-                "running",
-                "{metadata: {generation: 3}, status: {phase: Running, observedGeneration: 3}}",
-                Healthy,
-                "",
-                "",
-            ),
-            (
-                "provisioning",
-                "{status: {phase: Provisioning}}",
-                Progressing,
-                "Provisioning",
-                "",
-            ),
-            (
-                "failed",
-                "{status: {phase: Failed}}",
-                Degraded,
-                "Failed",
-                "",
-            ),
-            (
-                "failure",
-                "{status: {phase: Running, failureReason: UpdateError, failureMessage: gone}}",
-                Degraded,
-                "UpdateError",
-                "gone",
-            ),
-            (
-                "failure without a reason",
-                "{status: {phase: Running, failureMessage: gone}}",
-                Degraded,
-                "Failed",
-                "gone",
-            ),
-            (
-                "not observed",
-                "{metadata: {generation: 4}, status: {phase: Running, observedGeneration: 3}}",
-                Progressing,
-                "GenerationNotObserved",
-                "",
-            ),
-            (
-                "paused",
-                "{metadata: {generation: 4, annotations: {cluster.x-k8s.io/paused: 'false'}}, status: {phase: Failed}}",
-                Suspended,
-                "Paused",
-                "",
-            ),
-            ("no status", "{}", Progressing, "NoStatus", ""),
-        ],
-    );
+    let cases = r"
+        running | Healthy | | | {metadata: {generation: 3}, status: {phase: Running,
+            observedGeneration: 3}}
+        provisioning | Progressing | Provisioning | | {status: {phase: Provisioning}}
+        failed | Degraded | Failed | | {status: {phase: Failed}}
+        failure | Degraded | UpdateError | gone
+            | {status: {phase: Running, failureReason: UpdateError, failureMessage: gone}}
+        failure without a reason | Degraded | Failed | gone
+            | {status: {phase: Running, failureMessage: gone}}
+        not observed | Progressing | GenerationNotObserved |
+            | {metadata: {generation: 4}, status: {phase: Running, observedGeneration: 3}}
+        paused | Suspended | Paused | | {metadata: {generation: 4, annotations:
+            {cluster.x-k8s.io/paused: 'false'}}, status: {phase: Failed}}
+        no status | Progressing | NoStatus | | {}
+    ";
+    check(V1BETA1, "Machine", cases);
 }
 
 #[test]
 fn machine_deployments_are_judged() {
-    check(
-        V1BETA1,
-        "MachineDeployment",
-        &[
-            (
-                "running",
-                "{status: {phase: Running, replicas: 5, updatedReplicas: 5, readyReplicas: 5}}",
-                Healthy,
-                "",
-                "",
-            ),
-            (
-                "running, newer contract",
-                "{status: {phase: Running, replicas: 5, upToDateReplicas: 5, readyReplicas: 5}}",
-                Healthy,
-                "",
-                "",
-            ),
-            ("no counts", "{status: {phase: Running}}", Healthy, "", ""),
-            (
-                "fewer ready",
-                "{status: {phase: Running, replicas: 5, updatedReplicas: 5, readyReplicas: 4}}",
-                Progressing,
-                "RolloutInProgress",
-                "4 ready",
-            ),
-            (
-                "fewer updated",
-                "{status: {phase: Running, replicas: 5, updatedReplicas: 1, readyReplicas: 5}}",
-                Progressing,
-                "RolloutInProgress",
-                "1 of 5",
-            ),
-            (
-                "scaling",
-                "{status: {phase: ScalingUp, replicas: 1}}",
-                Progressing,
-                "ScalingUp",
-                "",
-            ),
-            (
-                "failed",
-                "{status: {phase: Failed}}",
-                Degraded,
-                "Failed",
-                "",
-            ),
-            (
-                "paused",
-                "{spec: {paused: true}, status: {phase: Running}}",
-                Suspended,
-                "Paused",
-                "",
-            ),
-            ("no status", "{}", Progressing, "NoStatus", ""),
-        ],
-    );
+    let cases = r"
+        running | Healthy | | | {status: {phase: Running, replicas: 5, updatedReplicas: 5,
+            readyReplicas: 5}}
+        running, newer contract | Healthy | |
+            | {status: {phase: Running, replicas: 5, upToDateReplicas: 5, readyReplicas: 5}}
+        no counts | Healthy | | | {status: {phase: Running}}
+        fewer ready | Progressing | RolloutInProgress | 4 ready
+            | {status: {phase: Running, replicas: 5, updatedReplicas: 5, readyReplicas: 4}}
+        fewer updated | Progressing | RolloutInProgress | 1 of 5
+            | {status: {phase: Running, replicas: 5, updatedReplicas: 1, readyReplicas: 5}}
+        scaling | Progressing | ScalingUp | | {status: {phase: ScalingUp, replicas: 1}}
+        failed | Degraded | Failed | | {status: {phase: Failed}}
+        paused | Suspended | Paused | | {spec: {paused: true}, status: {phase: Running}}
+        no status | Progressing | NoStatus | | {}
+    ";
+    check(V1BETA1, "MachineDeployment", cases);
 }
 
 #[test]
 fn machine_pools_are_judged() {
-    check(
-        V1BETA1,
-        "MachinePool",
-        &[
-            ("running", "{status: {phase: Running}}", Healthy, "", ""),
-            ("scaling", "{status: {phase: Scaling}}", Healthy, "", ""),
-            (
-                "provisioning",
-                "{status: {phase: Provisioning, conditions: [{type: Ready, status: 'False', message: no bootstrap data}]}}",
-                Progressing,
-                "Provisioning",
-                "no bootstrap data",
-            ),
-            (
-                "unknown",
-                "{status: {phase: Unknown}}",
-                Degraded,
-                "Unknown",
-                "",
-            ),
-            (
-                "failed",
-                "{status: {phase: Failed}}",
-                Degraded,
-                "Failed",
-                "",
-            ),
-            ("no status", "{}", Progressing, "NoStatus", ""),
-        ],
-    );
+    let cases = r"
+        running | Healthy | | | {status: {phase: Running}}
+        scaling | Healthy | | | {status: {phase: Scaling}}
+        provisioning | Progressing | Provisioning | no bootstrap data | {status: {phase:
+            Provisioning, conditions: [{type: Ready, status: 'False', message: no bootstrap data}]}}
+        unknown | Degraded | Unknown | | {status: {phase: Unknown}}
+        failed | Degraded | Failed | | {status: {phase: Failed}}
+        no status | Progressing | NoStatus | | {}
+    ";
+    check(V1BETA1, "MachinePool", cases);
 }
 
 #[test]
 fn machine_health_checks_are_judged() {
-    check(
-        V1BETA1,
-        "MachineHealthCheck",
-        &[
-            (
-                "all",
-                "{status: {currentHealthy: 3, expectedMachines: 3}}",
-                Healthy,
-                "",
-                "",
-            ),
-            (
-                "none expected",
-                "{status: {currentHealthy: 0}}",
-                Healthy,
-                "",
-                "",
-            ),
-            (
-                "one is missing",
-                "{status: {currentHealthy: 2, expectedMachines: 3}}",
-                Degraded,
-                "UnhealthyMachines",
-                "2 of 3",
-            ),
-            ("no status", "{}", Progressing, "NoStatus", ""),
-        ],
-    );
+    let cases = r"
+        all | Healthy | | | {status: {currentHealthy: 3, expectedMachines: 3}}
+        none expected | Healthy | | | {status: {currentHealthy: 0}}
+        one is missing | Degraded | UnhealthyMachines | 2 of 3
+            | {status: {currentHealthy: 2, expectedMachines: 3}}
+        no status | Progressing | NoStatus | | {}
+    ";
+    check(V1BETA1, "MachineHealthCheck", cases);
 }

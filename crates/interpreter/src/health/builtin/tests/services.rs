@@ -1,105 +1,39 @@
-use super::{
-    Health::{Degraded, Healthy, Progressing},
-    check,
-};
+use super::check;
 
 #[test]
 fn services_are_judged() {
-    check(
-        "v1",
-        "Service",
-        &[
-            (
-                "cluster address",
-                "{spec: {type: ClusterIP}}",
-                Healthy,
-                "",
-                "",
-            ),
-            ("type unset", "{}", Healthy, "", ""),
-            (
-                "address",
-                "{spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ip: 10.0.0.1}]}}}",
-                Healthy,
-                "",
-                "",
-            ),
-            (
-                "host name",
-                "{spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{}, {hostname: a.example.org}]}}}",
-                Healthy,
-                "",
-                "",
-            ),
-            (
-                "no status",
-                "{spec: {type: LoadBalancer}}",
-                Progressing,
-                "LoadBalancerPending",
-                "",
-            ),
-            (
-                "no entry",
-                "{spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: []}}}",
-                Progressing,
-                "LoadBalancerPending",
-                "",
-            ),
-            (
-                "entry without an address",
-                "{spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ipMode: VIP, ip: ''}]}}}",
-                Progressing,
-                "LoadBalancerPending",
-                "",
-            ),
-            (
-                "port error",
-                "{spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ip: 10.0.0.1, ports: [{port: 80}, {port: 443, error: MixedProtocolNotSupported}]}]}}}",
-                Degraded,
-                "MixedProtocolNotSupported",
-                "port 443",
-            ),
-        ],
-    );
+    let cases = r"
+        cluster address | Healthy | | | {spec: {type: ClusterIP}}
+        type unset | Healthy | | | {}
+        address | Healthy | | | {spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ip:
+            10.0.0.1}]}}}
+        host name | Healthy | | | {spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{},
+            {hostname: a.example.org}]}}}
+        no status | Progressing | LoadBalancerPending | | {spec: {type: LoadBalancer}}
+        no entry | Progressing | LoadBalancerPending |
+            | {spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: []}}}
+        entry without an address | Progressing | LoadBalancerPending | | {spec: {type:
+            LoadBalancer}, status: {loadBalancer: {ingress: [{ipMode: VIP, ip: ''}]}}}
+        port error | Degraded | MixedProtocolNotSupported | port 443 | {spec: {type: LoadBalancer},
+            status: {loadBalancer: {ingress: [{ip: 10.0.0.1, ports: [{port: 80}, {port: 443,
+            error: MixedProtocolNotSupported}]}]}}}
+    ";
+    check("v1", "Service", cases);
 }
 
 #[test]
 fn ingresses_are_judged() {
     for api_version in ["networking.k8s.io/v1", "extensions/v1beta1"] {
-        check(
-            api_version,
-            "Ingress",
-            &[
-                (
-                    "address",
-                    "{status: {loadBalancer: {ingress: [{ip: 10.0.0.1}]}}}",
-                    Healthy,
-                    "",
-                    "",
-                ),
-                (
-                    "host name",
-                    "{status: {loadBalancer: {ingress: [{hostname: a.example.org}]}}}",
-                    Healthy,
-                    "",
-                    "",
-                ),
-                (
-                    "empty entry",
-                    "{status: {loadBalancer: {ingress: [{}]}}}",
-                    Progressing,
-                    "NoAddress",
-                    "no address published",
-                ),
-                ("no status", "{}", Progressing, "NoAddress", ""),
-                (
-                    "odd address",
-                    "{status: {loadBalancer: {ingress: [{ip: 7}, 8]}}}",
-                    Progressing,
-                    "NoAddress",
-                    "",
-                ),
-            ],
-        );
+        let cases = r"
+            address | Healthy | | | {status: {loadBalancer: {ingress: [{ip: 10.0.0.1}]}}}
+            host name | Healthy | | | {status: {loadBalancer: {ingress: [{hostname:
+                a.example.org}]}}}
+            empty entry | Progressing | NoAddress | no address published
+                | {status: {loadBalancer: {ingress: [{}]}}}
+            no status | Progressing | NoAddress | | {}
+            odd address | Progressing | NoAddress |
+                | {status: {loadBalancer: {ingress: [{ip: 7}, 8]}}}
+        ";
+        check(api_version, "Ingress", cases);
     }
 }

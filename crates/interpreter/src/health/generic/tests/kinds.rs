@@ -2,586 +2,307 @@
 
 use super::*;
 
-/// Judges objects of a kind: each is what follows `kind`.
+/// Judges objects: each is a kind, the health, and what follows the kind.
 #[track_caller]
-fn expect(kind: &str, cases: &[(&str, Health)]) {
-    for (rest, expected) in cases {
+fn expect(cases: &str) {
+    for [kind, health, rest] in rows(cases) {
         let object = object(&format!("{{kind: {kind}, {rest}}}"));
-        let assessment = assess(&(&object).into(), KnownStatus::Unknown);
+        let found = assess(&(&object).into(), KnownStatus::Unknown);
         assert_eq!(
-            assessment.health, *expected,
-            "{kind} {rest}: {assessment:?}"
+            format!("{:?}", found.health),
+            health,
+            "{kind} {rest}: {found:?}"
         );
     }
 }
 
 #[test]
 fn cert_manager() {
-    expect(
-        "Certificate",
-        &[
-            ("spec: {secretName: tls}", Health::Progressing),
-            (
-                "status: {conditions: [{type: Ready, status: 'True', reason: Ready, message: Certificate is up to date and has not expired}], revision: 1}",
-                Health::Healthy,
-            ),
-            (
-                "status: {conditions: [{type: Issuing, status: 'True', reason: DoesNotExist}, {type: Ready, status: 'False', reason: DoesNotExist}]}",
-                Health::Progressing,
-            ),
-            (
-                "status: {conditions: [{type: Ready, status: 'False', reason: Failed, message: the ACME order was rejected}]}",
-                Health::Degraded,
-            ),
-        ],
-    );
-    expect(
-        "Issuer",
-        &[(
-            "status: {conditions: [{type: Ready, status: 'False', reason: ErrRegisterACMEAccount}]}",
-            Health::Degraded,
-        )],
-    );
-    expect(
-        "Order",
-        &[
-            ("status: {state: pending}", Health::Progressing),
-            ("status: {state: valid}", Health::Healthy),
-            ("status: {state: errored}", Health::Degraded),
-        ],
-    );
+    let cases = r"
+        Certificate | Progressing | spec: {secretName: tls}
+        Certificate | Healthy | status: {conditions: [{type: Ready, status: 'True',
+            reason: Ready, message: Certificate is up to date and has not expired}], revision: 1}
+        Certificate | Progressing | status: {conditions: [{type: Issuing, status: 'True',
+            reason: DoesNotExist}, {type: Ready, status: 'False', reason: DoesNotExist}]}
+        Certificate | Degraded | status: {conditions: [{type: Ready, status: 'False',
+            reason: Failed, message: the ACME order was rejected}]}
+        Issuer | Degraded | status: {conditions: [{type: Ready, status: 'False',
+            reason: ErrRegisterACMEAccount}]}
+        Order | Progressing | status: {state: pending}
+        Order | Healthy | status: {state: valid}
+        Order | Degraded | status: {state: errored}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn argo() {
-    expect(
-        "Rollout",
-        &[
-            (
-                "spec: {replicas: 3}, status: {phase: Healthy, replicas: 3, readyReplicas: 3, updatedReplicas: 3}",
-                Health::Healthy,
-            ),
-            (
-                "spec: {replicas: 3}, status: {phase: Progressing, message: more replicas need to be updated, readyReplicas: 3, updatedReplicas: 1}",
-                Health::Progressing,
-            ),
-            (
-                "spec: {replicas: 3}, status: {phase: Paused, message: CanaryPauseStep, readyReplicas: 3}",
-                Health::Suspended,
-            ),
-            (
-                "status: {phase: Degraded, conditions: [{type: Progressing, status: 'False', reason: ProgressDeadlineExceeded}]}",
-                Health::Degraded,
-            ),
-        ],
-    );
-    expect(
-        "Application",
-        &[
-            (
-                "status: {health: {status: Healthy}, sync: {status: Synced}}",
-                Health::Healthy,
-            ),
-            (
-                "status: {health: {status: Degraded}, sync: {status: OutOfSync}}",
-                Health::Degraded,
-            ),
-        ],
-    );
+    let cases = r"
+        Rollout | Healthy | spec: {replicas: 3}, status: {phase: Healthy, replicas: 3,
+            readyReplicas: 3, updatedReplicas: 3}
+        Rollout | Progressing | spec: {replicas: 3}, status: {phase: Progressing,
+            message: more replicas need to be updated, readyReplicas: 3, updatedReplicas: 1}
+        Rollout | Suspended | spec: {replicas: 3}, status: {phase: Paused,
+            message: CanaryPauseStep, readyReplicas: 3}
+        Rollout | Degraded | status: {phase: Degraded, conditions: [{type: Progressing,
+            status: 'False', reason: ProgressDeadlineExceeded}]}
+        Application | Healthy | status: {health: {status: Healthy}, sync: {status: Synced}}
+        Application | Degraded | status: {health: {status: Degraded}, sync: {status: OutOfSync}}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn crossplane() {
-    let claim = |ready: &str| {
-        format!(
-            "status: {{conditions: [{{type: Synced, status: 'True', reason: ReconcileSuccess}}, {ready}]}}"
-        )
-    };
-    expect(
-        "Bucket",
-        &[
-            (
-                &claim("{type: Ready, status: 'True', reason: Available}"),
-                Health::Healthy,
-            ),
-            (
-                &claim("{type: Ready, status: 'False', reason: Creating}"),
-                Health::Progressing,
-            ),
-            (
-                &claim("{type: Ready, status: 'False', reason: ReconcileError}"),
-                Health::Degraded,
-            ),
-            (
-                "status: {conditions: [{type: Synced, status: 'False', reason: ReconcilePaused}]}",
-                Health::Suspended,
-            ),
-        ],
-    );
+    let cases = r"
+        Bucket | Healthy | status: {conditions: [{type: Synced, status: 'True',
+            reason: ReconcileSuccess}, {type: Ready, status: 'True', reason: Available}]}
+        Bucket | Progressing | status: {conditions: [{type: Synced, status: 'True',
+            reason: ReconcileSuccess}, {type: Ready, status: 'False', reason: Creating}]}
+        Bucket | Degraded | status: {conditions: [{type: Synced, status: 'True',
+            reason: ReconcileSuccess}, {type: Ready, status: 'False', reason: ReconcileError}]}
+        Bucket | Suspended | status: {conditions: [{type: Synced, status: 'False',
+            reason: ReconcilePaused}]}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn strimzi() {
-    expect(
-        "Kafka",
-        &[
-            (
-                "metadata: {generation: 2}, status: {observedGeneration: 2, conditions: [{type: Warning, status: 'True', reason: DeprecatedFields}, {type: Ready, status: 'True'}]}",
-                Health::Healthy,
-            ),
-            (
-                "status: {conditions: [{type: NotReady, status: 'True', reason: Creating}]}",
-                Health::Progressing,
-            ),
-            (
-                "status: {conditions: [{type: NotReady, status: 'True', reason: InvalidResourceException}]}",
-                Health::Degraded,
-            ),
-            (
-                "status: {conditions: [{type: ReconciliationPaused, status: 'True'}]}",
-                Health::Suspended,
-            ),
-        ],
-    );
+    let cases = r"
+        Kafka | Healthy | metadata: {generation: 2}, status: {observedGeneration: 2,
+            conditions: [{type: Warning, status: 'True', reason: DeprecatedFields},
+            {type: Ready, status: 'True'}]}
+        Kafka | Progressing | status: {conditions: [{type: NotReady, status: 'True',
+            reason: Creating}]}
+        Kafka | Degraded | status: {conditions: [{type: NotReady, status: 'True',
+            reason: InvalidResourceException}]}
+        Kafka | Suspended | status: {conditions: [{type: ReconciliationPaused, status: 'True'}]}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn knative() {
-    expect(
-        "Service",
-        &[
-            (
-                "metadata: {generation: 2}, status: {observedGeneration: 1, conditions: [{type: Ready, status: 'True'}]}",
-                Health::Progressing,
-            ),
-            (
-                "status: {conditions: [{type: ConfigurationsReady, status: 'True'}, {type: Ready, status: Unknown, reason: RolloutInProgress}]}",
-                Health::Progressing,
-            ),
-            (
-                "status: {conditions: [{type: Ready, status: 'False', reason: RevisionFailed, message: the image cannot be pulled}]}",
-                Health::Degraded,
-            ),
-        ],
-    );
+    let cases = r"
+        Service | Progressing | metadata: {generation: 2}, status: {observedGeneration: 1,
+            conditions: [{type: Ready, status: 'True'}]}
+        Service | Progressing | status: {conditions: [{type: ConfigurationsReady,
+            status: 'True'}, {type: Ready, status: Unknown, reason: RolloutInProgress}]}
+        Service | Degraded | status: {conditions: [{type: Ready, status: 'False',
+            reason: RevisionFailed, message: the image cannot be pulled}]}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn flux() {
-    expect(
-        "Kustomization",
-        &[
-            (
-                "status: {conditions: [{type: Ready, status: 'True', reason: ReconciliationSucceeded}]}",
-                Health::Healthy,
-            ),
-            (
-                "status: {conditions: [{type: Reconciling, status: 'True', reason: Progressing}, {type: Ready, status: Unknown, reason: Progressing}]}",
-                Health::Progressing,
-            ),
-            (
-                "status: {conditions: [{type: Ready, status: 'False', reason: BuildFailed, message: the path is not there}]}",
-                Health::Degraded,
-            ),
-            (
-                "spec: {suspend: true}, status: {conditions: [{type: Ready, status: 'True'}]}",
-                Health::Suspended,
-            ),
-        ],
-    );
-    expect(
-        "HelmRelease",
-        &[(
-            "status: {conditions: [{type: Ready, status: 'False', reason: RollbackSucceeded}, {type: Released, status: 'False', reason: UpgradeFailed}]}",
-            Health::Degraded,
-        )],
-    );
+    let cases = r"
+        Kustomization | Healthy | status: {conditions: [{type: Ready, status: 'True',
+            reason: ReconciliationSucceeded}]}
+        Kustomization | Progressing | status: {conditions: [{type: Reconciling,
+            status: 'True', reason: Progressing}, {type: Ready, status: Unknown,
+            reason: Progressing}]}
+        Kustomization | Degraded | status: {conditions: [{type: Ready, status: 'False',
+            reason: BuildFailed, message: the path is not there}]}
+        Kustomization | Suspended
+            | spec: {suspend: true}, status: {conditions: [{type: Ready, status: 'True'}]}
+        HelmRelease | Degraded | status: {conditions: [{type: Ready, status: 'False',
+            reason: RollbackSucceeded}, {type: Released, status: 'False', reason: UpgradeFailed}]}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn keda() {
-    let rest = |paused: &str| {
-        format!(
-            "status: {{conditions: [{{type: Ready, status: 'True', reason: ScaledObjectReady}}, {{type: Active, status: 'False', reason: ScalerNotActive}}, \
-             {{type: Fallback, status: 'False'}}, {{type: Paused, status: {paused}}}], hpaName: hpa}}"
-        )
-    };
-    expect(
-        "ScaledObject",
-        &[
-            (&rest("Unknown"), Health::Healthy),
-            (&rest("'True'"), Health::Suspended),
-            (
-                "status: {conditions: [{type: Ready, status: 'False', reason: ScaledObjectCheckFailed}]}",
-                Health::Degraded,
-            ),
-        ],
-    );
+    let cases = r"
+        ScaledObject | Healthy | status: {conditions: [{type: Ready, status: 'True',
+            reason: ScaledObjectReady}, {type: Active, status: 'False', reason: ScalerNotActive},
+            {type: Fallback, status: 'False'}, {type: Paused, status: Unknown}], hpaName: hpa}
+        ScaledObject | Suspended | status: {conditions: [{type: Ready, status: 'True',
+            reason: ScaledObjectReady}, {type: Active, status: 'False', reason: ScalerNotActive},
+            {type: Fallback, status: 'False'}, {type: Paused, status: 'True'}], hpaName: hpa}
+        ScaledObject | Degraded | status: {conditions: [{type: Ready, status: 'False',
+            reason: ScaledObjectCheckFailed}]}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn velero() {
-    expect(
-        "Backup",
-        &[
-            ("status: {phase: New}", Health::Progressing),
-            (
-                "status: {phase: InProgress, progress: {itemsBackedUp: 3}}",
-                Health::Progressing,
-            ),
-            ("status: {phase: Completed, warnings: 2}", Health::Healthy),
-            (
-                "status: {phase: PartiallyFailed, errors: 1}",
-                Health::Degraded,
-            ),
-            (
-                "status: {phase: Failed, failureReason: the bucket does not exist}",
-                Health::Degraded,
-            ),
-        ],
-    );
+    let cases = r"
+        Backup | Progressing | status: {phase: New}
+        Backup | Progressing | status: {phase: InProgress, progress: {itemsBackedUp: 3}}
+        Backup | Healthy | status: {phase: Completed, warnings: 2}
+        Backup | Degraded | status: {phase: PartiallyFailed, errors: 1}
+        Backup | Degraded | status: {phase: Failed, failureReason: the bucket does not exist}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn karpenter() {
-    expect(
-        "NodeClaim",
-        &[
-            (
-                "status: {conditions: [{type: Launched, status: 'True'}, {type: Initialized, status: Unknown, reason: AwaitingReconciliation}, {type: Ready, status: Unknown, reason: ReconcilingDependents}]}",
-                Health::Progressing,
-            ),
-            (
-                "status: {conditions: [{type: Launched, status: 'True'}, {type: Ready, status: 'True', reason: Ready}]}",
-                Health::Healthy,
-            ),
-            (
-                "status: {conditions: [{type: Launched, status: 'False', reason: InsufficientCapacity}, {type: Ready, status: 'False', reason: UnhealthyDependents}]}",
-                Health::Degraded,
-            ),
-        ],
-    );
+    let cases = r"
+        NodeClaim | Progressing | status: {conditions: [{type: Launched, status: 'True'},
+            {type: Initialized, status: Unknown, reason: AwaitingReconciliation},
+            {type: Ready, status: Unknown, reason: ReconcilingDependents}]}
+        NodeClaim | Healthy | status: {conditions: [{type: Launched, status: 'True'},
+            {type: Ready, status: 'True', reason: Ready}]}
+        NodeClaim | Degraded | status: {conditions: [{type: Launched, status: 'False',
+            reason: InsufficientCapacity}, {type: Ready, status: 'False', reason:
+            UnhealthyDependents}]}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn istio() {
-    expect(
-        "IstioOperator",
-        &[
-            (
-                "status: {status: HEALTHY, componentStatus: {Base: {status: HEALTHY}, Pilot: {status: HEALTHY}}}",
-                Health::Healthy,
-            ),
-            (
-                "status: {status: RECONCILING, componentStatus: {Base: {status: HEALTHY}, Pilot: {status: RECONCILING}}}",
-                Health::Progressing,
-            ),
-            (
-                "status: {status: HEALTHY, componentStatus: {Base: {status: HEALTHY}, Pilot: {status: ERROR}}}",
-                Health::Degraded,
-            ),
-        ],
-    );
-    expect(
-        "Istio",
-        &[(
-            "status: {state: Healthy, conditions: [{type: Reconciled, status: 'True'}, {type: Ready, status: 'True'}]}",
-            Health::Healthy,
-        )],
-    );
+    let cases = r"
+        IstioOperator | Healthy | status: {status: HEALTHY, componentStatus: {Base: {status:
+            HEALTHY}, Pilot: {status: HEALTHY}}}
+        IstioOperator | Progressing | status: {status: RECONCILING, componentStatus: {Base: {status:
+            HEALTHY}, Pilot: {status: RECONCILING}}}
+        IstioOperator | Degraded | status: {status: HEALTHY, componentStatus: {Base: {status:
+            HEALTHY}, Pilot: {status: ERROR}}}
+        Istio | Healthy | status: {state: Healthy, conditions: [{type: Reconciled,
+            status: 'True'}, {type: Ready, status: 'True'}]}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn external_secrets() {
-    expect(
-        "ExternalSecret",
-        &[
-            (
-                "status: {conditions: [{type: Ready, status: 'True', reason: SecretSynced, message: secret synced}]}",
-                Health::Healthy,
-            ),
-            (
-                "status: {conditions: [{type: Ready, status: 'False', reason: SecretSyncedError, message: could not get the secret}]}",
-                Health::Degraded,
-            ),
-        ],
-    );
-    expect(
-        "SealedSecret",
-        &[(
-            "status: {conditions: [{type: Synced, status: 'False', message: no key to decrypt with}]}",
-            Health::Degraded,
-        )],
-    );
+    let cases = r"
+        ExternalSecret | Healthy | status: {conditions: [{type: Ready, status: 'True',
+            reason: SecretSynced, message: secret synced}]}
+        ExternalSecret | Degraded | status: {conditions: [{type: Ready, status: 'False',
+            reason: SecretSyncedError, message: could not get the secret}]}
+        SealedSecret | Degraded | status: {conditions: [{type: Synced, status: 'False',
+            message: no key to decrypt with}]}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn postgres_operators() {
-    expect(
-        "postgresql",
-        &[
-            ("status: {PostgresClusterStatus: Running}", Health::Healthy),
-            (
-                "status: {PostgresClusterStatus: Creating}",
-                Health::Progressing,
-            ),
-            (
-                "status: {PostgresClusterStatus: SyncFailed}",
-                Health::Degraded,
-            ),
-        ],
-    );
-    expect(
-        "Cluster",
-        &[
-            (
-                "spec: {instances: 3}, status: {phase: Cluster in healthy state, instances: 3, readyInstances: 3, conditions: [{type: Ready, status: 'True'}]}",
-                Health::Healthy,
-            ),
-            (
-                "spec: {instances: 3}, status: {phase: Failing over, readyInstances: 2, conditions: [{type: Ready, status: 'False', reason: ClusterIsNotReady}]}",
-                Health::Degraded,
-            ),
-            (
-                "metadata: {annotations: {cnpg.io/hibernation: 'on'}}, status: {phase: Cluster in healthy state}",
-                Health::Suspended,
-            ),
-        ],
-    );
+    let cases = r"
+        postgresql | Healthy | status: {PostgresClusterStatus: Running}
+        postgresql | Progressing | status: {PostgresClusterStatus: Creating}
+        postgresql | Degraded | status: {PostgresClusterStatus: SyncFailed}
+        Cluster | Healthy | spec: {instances: 3}, status: {phase: Cluster in healthy state,
+            instances: 3, readyInstances: 3, conditions: [{type: Ready, status: 'True'}]}
+        Cluster | Degraded | spec: {instances: 3}, status: {phase: Failing over,
+            readyInstances: 2, conditions: [{type: Ready, status: 'False',
+            reason: ClusterIsNotReady}]}
+        Cluster | Suspended | metadata: {annotations: {cnpg.io/hibernation: 'on'}},
+            status: {phase: Cluster in healthy state}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn tekton() {
-    expect(
-        "PipelineRun",
-        &[
-            (
-                "status: {conditions: [{type: Succeeded, status: Unknown, reason: Running, message: 'Tasks completed: 1 (Failed: 0), Incomplete: 2'}]}",
-                Health::Progressing,
-            ),
-            (
-                "status: {conditions: [{type: Succeeded, status: 'True', reason: Succeeded}]}",
-                Health::Healthy,
-            ),
-            (
-                "status: {conditions: [{type: Succeeded, status: 'False', reason: PipelineRunTimeout}]}",
-                Health::Degraded,
-            ),
-            (
-                "status: {conditions: [{type: Succeeded, status: 'False', reason: Cancelled}]}",
-                Health::Degraded,
-            ),
-        ],
-    );
+    let cases = r"
+        PipelineRun | Progressing | status: {conditions: [{type: Succeeded, status: Unknown,
+            reason: Running, message: 'Tasks completed: 1 (Failed: 0), Incomplete: 2'}]}
+        PipelineRun | Healthy | status: {conditions: [{type: Succeeded, status: 'True',
+            reason: Succeeded}]}
+        PipelineRun | Degraded | status: {conditions: [{type: Succeeded, status: 'False',
+            reason: PipelineRunTimeout}]}
+        PipelineRun | Degraded | status: {conditions: [{type: Succeeded, status: 'False',
+            reason: Cancelled}]}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn rook() {
-    expect(
-        "CephCluster",
-        &[
-            (
-                "status: {phase: Ready, state: Created, ceph: {health: HEALTH_OK}, conditions: [{type: Ready, status: 'True', reason: ClusterCreated}]}",
-                Health::Healthy,
-            ),
-            (
-                "status: {phase: Ready, ceph: {health: HEALTH_ERR}}",
-                Health::Degraded,
-            ),
-            (
-                "status: {phase: Progressing, state: Creating, conditions: [{type: Progressing, status: 'True', reason: ClusterProgressing}]}",
-                Health::Progressing,
-            ),
-        ],
-    );
+    let cases = r"
+        CephCluster | Healthy | status: {phase: Ready, state: Created, ceph: {health: HEALTH_OK},
+            conditions: [{type: Ready, status: 'True', reason: ClusterCreated}]}
+        CephCluster | Degraded | status: {phase: Ready, ceph: {health: HEALTH_ERR}}
+        CephCluster | Progressing | status: {phase: Progressing, state: Creating,
+            conditions: [{type: Progressing, status: 'True', reason: ClusterProgressing}]}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn elastic_and_its_relatives() {
-    expect(
-        "Elasticsearch",
-        &[
-            ("status: {health: green, phase: Ready}", Health::Healthy),
-            (
-                "status: {health: yellow, phase: Ready}",
-                Health::Progressing,
-            ),
-            ("status: {health: red, phase: Ready}", Health::Degraded),
-            (
-                "status: {health: green, phase: ApplyingChanges}",
-                Health::Progressing,
-            ),
-        ],
-    );
-    expect(
-        "Kibana",
-        &[(
-            "status: {health: green, availableNodes: 1, expectedNodes: 2}",
-            Health::Progressing,
-        )],
-    );
+    let cases = r"
+        Elasticsearch | Healthy | status: {health: green, phase: Ready}
+        Elasticsearch | Progressing | status: {health: yellow, phase: Ready}
+        Elasticsearch | Degraded | status: {health: red, phase: Ready}
+        Elasticsearch | Progressing | status: {health: green, phase: ApplyingChanges}
+        Kibana | Progressing | status: {health: green, availableNodes: 1, expectedNodes: 2}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn virtual_machines() {
-    expect(
-        "VirtualMachine",
-        &[
-            (
-                "status: {printableStatus: Running, ready: true, created: true}",
-                Health::Healthy,
-            ),
-            (
-                "status: {printableStatus: Stopped, conditions: [{type: Ready, status: 'False', reason: GuestNotThere, message: it does not exist}]}",
-                Health::Suspended,
-            ),
-            (
-                "status: {printableStatus: ErrorUnschedulable, ready: false}",
-                Health::Degraded,
-            ),
-        ],
-    );
+    let cases = r"
+        VirtualMachine | Healthy | status: {printableStatus: Running, ready: true, created: true}
+        VirtualMachine | Suspended | status: {printableStatus: Stopped, conditions: [{type: Ready,
+            status: 'False', reason: GuestNotThere, message: it does not exist}]}
+        VirtualMachine | Degraded | status: {printableStatus: ErrorUnschedulable, ready: false}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn cluster_api() {
-    expect(
-        "AWSManagedControlPlane",
-        &[
-            (
-                "status: {ready: false, conditions: [{type: Ready, status: 'False', severity: Info, reason: EKSControlPlaneCreation}]}",
-                Health::Progressing,
-            ),
-            (
-                "status: {ready: false, conditions: [{type: Ready, status: 'False', severity: Error, reason: EKSControlPlaneQuota}]}",
-                Health::Degraded,
-            ),
-            (
-                "status: {ready: true, failureMessage: no permission}",
-                Health::Degraded,
-            ),
-        ],
-    );
+    let cases = r"
+        AWSManagedControlPlane | Progressing | status: {ready: false, conditions: [{type: Ready,
+            status: 'False', severity: Info, reason: EKSControlPlaneCreation}]}
+        AWSManagedControlPlane | Degraded | status: {ready: false, conditions: [{type: Ready,
+            status: 'False', severity: Error, reason: EKSControlPlaneQuota}]}
+        AWSManagedControlPlane | Degraded | status: {ready: true, failureMessage: no permission}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn gateways_and_routes_of_others() {
-    expect(
-        "Route",
-        &[
-            (
-                "status: {ingress: [{host: a, conditions: [{type: Admitted, status: 'True'}]}]}",
-                Health::Healthy,
-            ),
-            (
-                "status: {ingress: [{host: a, conditions: [{type: Admitted, status: 'False', reason: HostAlreadyClaimed}]}]}",
-                Health::Degraded,
-            ),
-            (
-                "status: {ingress: [{host: a, conditions: []}]}",
-                Health::Progressing,
-            ),
-        ],
-    );
-    expect(
-        "HTTPProxy",
-        &[
-            (
-                "status: {currentStatus: NotReconciled, description: Waiting for controller}",
-                Health::Progressing,
-            ),
-            (
-                "status: {currentStatus: invalid, conditions: [{type: Valid, status: 'False', reason: ErrorPresent}]}",
-                Health::Degraded,
-            ),
-        ],
-    );
+    let cases = r"
+        Route | Healthy | status: {ingress: [{host: a, conditions: [{type: Admitted,
+            status: 'True'}]}]}
+        Route | Degraded | status: {ingress: [{host: a, conditions: [{type: Admitted,
+            status: 'False', reason: HostAlreadyClaimed}]}]}
+        Route | Progressing | status: {ingress: [{host: a, conditions: []}]}
+        HTTPProxy | Progressing | status: {currentStatus: NotReconciled, description: Waiting for
+            controller}
+        HTTPProxy | Degraded | status: {currentStatus: invalid, conditions: [{type: Valid,
+            status: 'False', reason: ErrorPresent}]}
+    ";
+    expect(cases);
 }
 
 #[test]
 fn other_kinds() {
-    expect(
-        "VolumeSnapshot",
-        &[
-            (
-                "status: {readyToUse: true, restoreSize: 1Gi}",
-                Health::Healthy,
-            ),
-            ("status: {readyToUse: false}", Health::Progressing),
-            (
-                "status: {readyToUse: false, error: {message: no driver of this name}}",
-                Health::Degraded,
-            ),
-        ],
-    );
-    expect(
-        "SparkApplication",
-        &[
-            (
-                "status: {applicationState: {state: SUBMITTED}}",
-                Health::Progressing,
-            ),
-            (
-                "status: {applicationState: {state: COMPLETED}, executorState: {a: COMPLETED}}",
-                Health::Healthy,
-            ),
-        ],
-    );
-    expect(
-        "RayJob",
-        &[
-            (
-                "status: {jobStatus: RUNNING, jobDeploymentStatus: Running}",
-                Health::Progressing,
-            ),
-            (
-                "status: {jobStatus: SUCCEEDED, jobDeploymentStatus: Complete}",
-                Health::Healthy,
-            ),
-        ],
-    );
-    expect(
-        "ManagedCertificate",
-        &[(
-            "status: {certificateStatus: Provisioning, domainStatus: [{domain: a, status: FailedNotVisible}]}",
-            Health::Degraded,
-        )],
-    );
-    expect(
-        "Policy",
-        &[(
-            "status: {compliant: NonCompliant, status: [{clustername: a, compliant: Compliant}]}",
-            Health::Degraded,
-        )],
-    );
-    expect(
-        "OpenTelemetryCollector",
-        &[
-            (
-                "status: {scale: {statusReplicas: 1/3}}",
-                Health::Progressing,
-            ),
-            ("status: {scale: {statusReplicas: 3/3}}", Health::Healthy),
-        ],
-    );
-    expect(
-        "RabbitmqCluster",
-        &[(
-            "status: {conditions: [{type: AllReplicasReady, status: 'False', reason: NotAllPodsReady}, {type: NoWarnings, status: 'True', reason: NoWarnings}]}",
-            Health::Progressing,
-        )],
-    );
-    expect(
-        "Canary",
-        &[
-            (
-                "status: {phase: Progressing, conditions: [{type: Promoted, status: Unknown, reason: Progressing}]}",
-                Health::Progressing,
-            ),
-            (
-                "status: {phase: Succeeded, conditions: [{type: Promoted, status: 'True', reason: Succeeded}]}",
-                Health::Healthy,
-            ),
-        ],
-    );
+    let cases = r"
+        VolumeSnapshot | Healthy | status: {readyToUse: true, restoreSize: 1Gi}
+        VolumeSnapshot | Progressing | status: {readyToUse: false}
+        VolumeSnapshot | Degraded
+            | status: {readyToUse: false, error: {message: no driver of this name}}
+        SparkApplication | Progressing | status: {applicationState: {state: SUBMITTED}}
+        SparkApplication | Healthy
+            | status: {applicationState: {state: COMPLETED}, executorState: {a: COMPLETED}}
+        RayJob | Progressing | status: {jobStatus: RUNNING, jobDeploymentStatus: Running}
+        RayJob | Healthy | status: {jobStatus: SUCCEEDED, jobDeploymentStatus: Complete}
+        ManagedCertificate | Degraded | status: {certificateStatus: Provisioning,
+            domainStatus: [{domain: a, status: FailedNotVisible}]}
+        Policy | Degraded | status: {compliant: NonCompliant, status: [{clustername: a,
+            compliant: Compliant}]}
+        OpenTelemetryCollector | Progressing | status: {scale: {statusReplicas: 1/3}}
+        OpenTelemetryCollector | Healthy | status: {scale: {statusReplicas: 3/3}}
+        RabbitmqCluster | Progressing | status: {conditions: [{type: AllReplicasReady,
+            status: 'False', reason: NotAllPodsReady}, {type: NoWarnings, status: 'True',
+            reason: NoWarnings}]}
+        Canary | Progressing | status: {phase: Progressing, conditions: [{type: Promoted,
+            status: Unknown, reason: Progressing}]}
+        Canary | Healthy | status: {phase: Succeeded, conditions: [{type: Promoted,
+            status: 'True', reason: Succeeded}]}
+    ";
+    expect(cases);
 }

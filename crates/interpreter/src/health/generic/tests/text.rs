@@ -1,15 +1,15 @@
-use super::super::tone::{Tone, tokens};
+use super::super::tone::{tokens, tone};
 use super::super::words::{self, Classes};
 
 fn says(text: &str) -> Vec<&'static str> {
-    let tone = Tone::of(text);
+    let said = tone(text);
     [
-        (tone.bad(), "bad"),
-        (tone.absent(), "absent"),
-        (tone.paused(), "paused"),
-        (tone.busy(), "busy"),
-        (tone.good(), "good"),
-        (tone.done(), "done"),
+        (said.has(Classes::BAD), "bad"),
+        (said.has(Classes::ABSENT), "absent"),
+        (said.has(Classes::PAUSED), "paused"),
+        (said.has(Classes::UNFINISHED), "busy"),
+        (said.has(Classes::GOOD), "good"),
+        (said.has(Classes::DONE), "done"),
     ]
     .into_iter()
     .filter_map(|(says, name)| says.then_some(name))

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::test_rows::rows;
 
 /// The keys in the order of three kinds of loops, which is to be one order.
 const KEYS: &str = "
@@ -89,26 +90,20 @@ fn a_thousand_members_and_those_below_them_have_the_order_of_the_document() {
 #[test]
 fn names_of_the_script_come_after_those_of_the_document_in_the_order_of_names() {
     let object = json!({"labels": {"z": 1, "b": 2, "m": 3}, "sorted": {"b": 1, "d": 2, "z": 3}, "one": {"z": 1}, "none": {}});
-    let cases = [
-        (
-            "{zeta = 1, mid = 2, alpha = 3, ['10'] = 4, ['9'] = 5}",
-            "10 9 alpha mid zeta",
-        ),
-        ("obj.labels t.q = 1 t.a = 1", "z b m a q"),
-        ("obj.sorted t.c = 1", "b d z c"),
-        ("obj.one t.c = 1", "z c"),
-        ("obj.none t.c = 1 t.b = 1", "b c"),
-        ("obj.labels t.z = nil t.m = 'x'", "b m"),
-        ("obj.labels t.z = nil t.z = 1", "z b m"),
-        ("obj.labels t.a = 1 t.a = nil", "z b m"),
-        (
-            "obj.labels t[1] = 1 t[0] = 1 t[true] = 1 t.a = 1",
-            "1 0 z b m a true",
-        ),
-        ("{}", ""),
-        ("{only = 1}", "only"),
-    ];
-    for (table, expected) in cases {
+    let cases = r"
+        {zeta = 1, mid = 2, alpha = 3, ['10'] = 4, ['9'] = 5} | 10 9 alpha mid zeta
+        obj.labels t.q = 1 t.a = 1 | z b m a q
+        obj.sorted t.c = 1 | b d z c
+        obj.one t.c = 1 | z c
+        obj.none t.c = 1 t.b = 1 | b c
+        obj.labels t.z = nil t.m = 'x' | b m
+        obj.labels t.z = nil t.z = 1 | z b m
+        obj.labels t.a = 1 t.a = nil | z b m
+        obj.labels t[1] = 1 t[0] = 1 t[true] = 1 t.a = 1 | 1 0 z b m a true
+        {} |
+        {only = 1} | only
+    ";
+    for [table, expected] in rows(cases) {
         assert_eq!(keys_of(table, &object), expected, "{table}");
     }
 }
@@ -194,20 +189,12 @@ fn a_script_may_remove_and_add_members_while_it_visits_them() {
 
 #[test]
 fn what_is_no_table_is_refused_as_by_the_engine() {
-    for (call, expected) in [
-        (
-            "pairs(nil)",
-            "script:1: invalid argument #1 to 'pairs' (table expected, got nil)",
-        ),
-        (
-            "next('x')",
-            "script:1: invalid argument #1 to 'next' (table expected, got string)",
-        ),
-        (
-            "next({a = 1, b = 2}, 'c')",
-            "script:1: invalid key to 'next'",
-        ),
-    ] {
+    let cases = r"
+        pairs(nil) | script:1: invalid argument #1 to 'pairs' (table expected, got nil)
+        next('x') | script:1: invalid argument #1 to 'next' (table expected, got string)
+        next({a = 1, b = 2}, 'c') | script:1: invalid key to 'next'
+    ";
+    for [call, expected] in rows(cases) {
         let text = assess(&format!("return {{status = 'Healthy', message = {call}}}")).message;
         assert_eq!(text, format!("script failed: {expected}"));
     }
@@ -269,26 +256,15 @@ fn the_bounds_hold_for_loops_over_large_tables() {
 #[test]
 fn the_sequence_of_a_table_is_no_metatable_to_a_script() {
     let object = json!({"z": 1, "a": {"q": 1, "b": 2}});
-    let cases = [
-        (
-            "getmetatable(obj) == nil and getmetatable(obj.a) == nil",
-            "true",
-        ),
-        (
-            "getmetatable(setmetatable(obj.a, {__index = function(_, k) return k .. '!' end})) ~= nil",
-            "true",
-        ),
-        (
-            "setmetatable(obj.a, {__index = function(_, k) return k .. '!' end}).x",
-            "x!",
-        ),
-        (
-            "rawget(obj, 'names') == nil and obj.names == nil and obj.places == nil",
-            "true",
-        ),
-        ("getmetatable('').__index == string", "true"),
-    ];
-    for (expression, expected) in cases {
+    let cases = r"
+        getmetatable(obj) == nil and getmetatable(obj.a) == nil | true
+        getmetatable(setmetatable(obj.a, {__index = function(_, k) return k .. '!' end})) ~= nil
+            | true
+        setmetatable(obj.a, {__index = function(_, k) return k .. '!' end}).x | x!
+        rawget(obj, 'names') == nil and obj.names == nil and obj.places == nil | true
+        getmetatable('').__index == string | true
+    ";
+    for [expression, expected] in rows(cases) {
         let body = format!("return {{status = 'Healthy', message = tostring({expression})}}");
         assert_eq!(message(&body, &object), expected, "{expression}");
     }

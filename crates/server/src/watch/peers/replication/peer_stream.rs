@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::state::{PeerState, ReplicationState};
 use crate::watch::{
     changes::HEARTBEAT,
-    peers::connection::{ConnectionError, Lines, changes, position},
+    peers::connection::{ConnectionError, Lines, ask},
 };
 
 /// Pause before a reconnect.
@@ -104,7 +104,12 @@ async fn replicate(
     replicated: &mut ReplicatedTo,
 ) -> Result<(), ReplicationError> {
     let client = (state.connect)(peer.address.ok_or(ReplicationError::NoAddress)?)?;
-    let mut lines = changes(&client, &state.position, replicated.version()).await?;
+    let changes = ChangesRequest {
+        watch: true,
+        since: replicated.version(),
+        ..state.position.clone()
+    };
+    let mut lines = ask(&client, changes).await?;
     let mut pending = Vec::new();
     let mut line = Vec::new();
     loop {
@@ -154,7 +159,7 @@ pub(super) async fn settled_version(
     client: &Client,
     changes: &ChangesRequest,
 ) -> Result<FleetVersion, ReplicationError> {
-    let mut lines = position(client, changes).await?;
+    let mut lines = ask(client, changes.clone()).await?;
     let mut line = Vec::new();
     read_line(&mut lines, &mut line).await?;
     Ok(LineReader::default().read(&line)?.version)

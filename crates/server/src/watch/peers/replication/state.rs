@@ -10,7 +10,7 @@ use fleetdex_query_api::question::ChangesRequest;
 use fleetdex_replicas::{PeerReplica, ReplicaName, Replicas};
 use fleetdex_store::changes::{Log, ReplicatedChange};
 use kube::Client;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
 use crate::watch::peers::connection::ConnectFn;
@@ -44,7 +44,7 @@ pub(super) struct ReplicationState {
     pub(super) started: Instant,
     idle: Mutex<IdleTimer>,
     pub(super) peers: watch::Sender<BTreeMap<ReplicaName, PeerState>>,
-    complete_from: Mutex<CompleteFrom>,
+    pub(super) complete_from: Mutex<CompleteFrom>,
     /// The replica that sent the last change of each cluster, and since when it sends them.
     sources: Mutex<BTreeMap<ClusterName, (ReplicaName, Instant)>>,
 }
@@ -109,14 +109,11 @@ impl ReplicationState {
     /// Whether all other replicas are connected, or have ended.
     pub(super) fn is_connected(&self, states: &BTreeMap<ReplicaName, PeerState>) -> bool {
         let is_connected = |peer: &PeerReplica| {
-            matches!(
-                states.get(&peer.name),
-                Some(PeerState::Replicating(..) | PeerState::Ended)
-            )
+            let state = states.get(&peer.name);
+            matches!(state, Some(PeerState::Replicating(..) | PeerState::Ended))
         };
-        self.replicas
-            .peers()
-            .is_none_or(|peers| peers.iter().all(is_connected))
+        let peers = self.replicas.peers();
+        peers.is_none_or(|peers| peers.iter().all(is_connected))
     }
 
     pub(super) fn set(&self, replica: &ReplicaName, state: PeerState) {
@@ -124,13 +121,9 @@ impl ReplicationState {
             .send_modify(|peers| drop(peers.insert(replica.clone(), state)));
     }
 
-    pub(super) fn complete_from(&self) -> MutexGuard<'_, CompleteFrom> {
-        self.complete_from.lock()
-    }
-
     /// Declares that changes up to now may be missing: watches end with 410.
     pub(super) fn lose_changes(&self) {
-        let mut complete_from = self.complete_from();
+        let mut complete_from = self.complete_from.lock();
         *complete_from = CompleteFrom {
             number: self.log.lose(&self.resource),
             since: Instant::now(),
@@ -155,10 +148,8 @@ impl ReplicationState {
 
     /// Appends a replica's changes to the local log.
     pub(super) fn append(&self, replica: &ReplicaName, changes: Vec<ReplicatedChange>) {
-        let is_late = changes
-            .iter()
-            .filter_map(|change| change.cluster.as_ref())
-            .any(|cluster| self.is_late(replica, cluster));
+        let mut clusters = changes.iter().filter_map(|change| change.cluster.as_ref());
+        let is_late = clusters.any(|cluster| self.is_late(replica, cluster));
         self.log.append_replicated(changes);
         if is_late {
             tracing::debug!(%replica, "received a change after those of the replica that reads the cluster now");

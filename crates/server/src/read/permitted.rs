@@ -16,11 +16,10 @@ use fleetdex_query_api::{
     access::{Attributes, WATCH_VERB},
     question::ListRequest,
 };
-use tokio::time::timeout;
 
 use super::query_plan::{plan, requested_clusters};
 use crate::{
-    api_error::ApiError,
+    api_error::{ApiError, in_time},
     auth::{
         authentication_mode::AuthenticationMode,
         authorize::{AccessRequest, NamespaceLister, Permission},
@@ -46,12 +45,11 @@ pub async fn visible_catalog(
     named: &[ClusterName],
     resource: Option<&ResourceName>,
 ) -> Result<Arc<Catalog>, ApiError> {
-    Ok(
-        match visible_clusters(authentication_mode, caller, catalog, named).await? {
-            None => Arc::clone(catalog),
-            Some(visible) => Arc::new(catalog.visible_to(&visible, resource)),
-        },
-    )
+    let visible = visible_clusters(authentication_mode, caller, catalog, named).await?;
+    Ok(visible.map_or_else(
+        || Arc::clone(catalog),
+        |visible| Arc::new(catalog.visible_to(&visible, resource)),
+    ))
 }
 
 /// The clusters that a caller can see, of the named ones or else of all; `None` for all clusters.
@@ -64,9 +62,8 @@ pub async fn visible_clusters(
     let AuthenticationMode::Delegated(auth) = authentication_mode else {
         return Ok(None);
     };
-    auth.authorizer()
-        .clusters(caller, named, catalog.clusters())
-        .await
+    let authorizer = &auth.authorizer;
+    authorizer.clusters(caller, named, catalog.clusters()).await
 }
 
 /// What of the requested objects the caller can see; an error if it is nothing. `catalog`: what
@@ -86,9 +83,7 @@ pub async fn permitted_objects(
     let Some(registered) = catalog.find(&resource) else {
         return Ok(Permission::default());
     };
-    let clusters: Vec<ClusterName> = requested_clusters(registered, request)
-        .into_iter()
-        .collect();
+    let clusters = Vec::from_iter(requested_clusters(registered, request));
     let access = AccessRequest {
         verb: rbac_verb(request),
         resource: &resource,
@@ -97,20 +92,16 @@ pub async fn permitted_objects(
         name: resource_path.name.as_deref(),
         namespaces: &request.namespaces,
         clusters: &clusters,
-        only_these_clusters: catalog.is_restricted(),
+        only_these_clusters: catalog.is_restricted,
         warns_of_namespaces: !request.is_across_kinds,
     };
-    auth.authorizer()
-        .permission(
-            caller,
-            &access,
-            &StoredNamespaces {
-                caller,
-                catalog,
-                request,
-            },
-        )
-        .await
+    let namespaces = StoredNamespaces {
+        caller,
+        catalog,
+        request,
+    };
+    let authorizer = &auth.authorizer;
+    authorizer.permission(caller, &access, &namespaces).await
 }
 
 /// The reauthorization of a watch; `None` if its caller needs none. `outer`: the attributes by
@@ -135,7 +126,7 @@ pub fn reauthorization<'r>(
         }
     };
     (!caller.is_superuser()).then_some(Reauthorization {
-        authorizer: auth.authorizer().clone(),
+        authorizer: auth.authorizer.clone(),
         caller: caller.clone(),
         outer: outer?,
         objects: shown.into_iter().map(objects).collect(),
@@ -160,10 +151,8 @@ impl VisibilityFilter<'_> {
         };
         let mut by_resource: BTreeMap<ResourceName, Vec<Relative>> = BTreeMap::new();
         for relative in found {
-            by_resource
-                .entry(relative.resource.clone())
-                .or_default()
-                .push(relative);
+            let of_resource = by_resource.entry(relative.resource.clone());
+            of_resource.or_default().push(relative);
         }
         let mut visible = Vec::new();
         for (resource, relatives) in by_resource {
@@ -171,31 +160,25 @@ impl VisibilityFilter<'_> {
             let Some(registered) = self.catalog.find(&resource) else {
                 continue;
             };
-            let clusters: BTreeSet<&ClusterName> =
-                relatives.iter().map(|relative| &relative.cluster).collect();
-            let namespaces: BTreeSet<&str> = relatives
-                .iter()
-                .map(|relative| relative.namespace.as_str())
-                .collect();
+            let clusters = relatives.iter().map(|relative| &relative.cluster);
+            let clusters: BTreeSet<&ClusterName> = clusters.collect();
+            let namespaces = relatives.iter().map(|relative| relative.namespace.as_str());
+            let namespaces: BTreeSet<&str> = namespaces.collect();
+            let namespaces = namespaces.into_iter().filter_map(|name| name.parse().ok());
             let access = AccessRequest {
                 verb: "list",
                 resource: &resource,
                 version: registered.versions.first().map_or("", |version| version),
                 namespaced: registered.namespaced,
                 name: None,
-                namespaces: &namespaces
-                    .into_iter()
-                    .filter_map(|name| name.parse().ok())
-                    .collect::<Vec<_>>(),
+                namespaces: &namespaces.collect::<Vec<_>>(),
                 clusters: &clusters.into_iter().cloned().collect::<Vec<_>>(),
-                only_these_clusters: self.catalog.is_restricted(),
+                only_these_clusters: self.catalog.is_restricted,
                 warns_of_namespaces: false,
             };
-            match auth
-                .authorizer()
-                .permission(self.caller, &access, &NoNamespaces)
-                .await
-            {
+            let authorizer = &auth.authorizer;
+            let reviewed = authorizer.permission(self.caller, &access, &NoNamespaces);
+            match reviewed.await {
                 Ok(Permission { permitted, .. }) => {
                     let is_visible = |relative: &Relative| {
                         permitted.allows(relative.cluster.as_str(), &relative.namespace)
@@ -263,8 +246,7 @@ impl NamespaceLister for StoredNamespaces<'_> {
             ..Query::all_of(resource, selectable, limit)
         };
         let keys = [GroupKey::Cluster, GroupKey::Namespace];
-        let counted = timeout(TIMEOUT, found.stores.groups(&everything, &keys)).await;
-        let groups = counted.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
+        let groups = in_time(TIMEOUT, found.stores.groups(&everything, &keys)).await?;
         let mut held: BTreeMap<ClusterName, Vec<Namespace>> = BTreeMap::new();
         for group in groups.groups {
             let [Some(cluster), Some(namespace)] = group.values.as_slice() else {
@@ -282,7 +264,7 @@ impl NamespaceLister for StoredNamespaces<'_> {
 impl StoredNamespaces<'_> {
     /// The clusters that the caller can see: others must not influence the decision.
     fn within(&self) -> Permitted {
-        if !self.catalog.is_restricted() {
+        if !self.catalog.is_restricted {
             return Permitted::Everything;
         }
         Permitted::Only(vec![Grant {

@@ -16,7 +16,7 @@ const MAX_OBJECT_BYTES: usize = 64 << 20;
 
 /// A packed object.
 #[derive(Debug)]
-pub(super) struct Packed {
+pub(super) struct Compressed {
     dictionary: Option<Arc<Dictionary>>,
     bytes: Box<[u8]>,
 }
@@ -34,7 +34,6 @@ impl fmt::Debug for Dictionary {
 }
 
 impl Dictionary {
-    /// A trained dictionary, from its bytes.
     pub(super) fn new(bytes: &[u8]) -> Self {
         Self {
             packing: EncoderDictionary::copy(bytes, LEVEL),
@@ -43,12 +42,11 @@ impl Dictionary {
     }
 }
 
-impl Packed {
+impl Compressed {
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The length of the object.
     pub(super) fn object_len(&self) -> Option<usize> {
         let claimed = get_frame_content_size(&self.bytes).ok().flatten();
         claimed
@@ -64,12 +62,12 @@ impl Packed {
 }
 
 /// Packs objects one after another.
-pub(super) struct Packer {
+pub(super) struct Compressor {
     context: CCtx<'static>,
     buffer: Vec<u8>,
 }
 
-impl Packer {
+impl Compressor {
     pub(super) fn new() -> Self {
         Self {
             context: CCtx::create(),
@@ -77,12 +75,11 @@ impl Packer {
         }
     }
 
-    /// Packs an object.
     pub(super) fn pack(
         &mut self,
         dictionary: Option<Arc<Dictionary>>,
         object: &[u8],
-    ) -> io::Result<Packed> {
+    ) -> io::Result<Compressed> {
         self.buffer.clear();
         self.buffer.reserve(compress_bound(object.len()));
         let packed = match &dictionary {
@@ -94,7 +91,7 @@ impl Packer {
             None => self.context.compress(&mut self.buffer, object, LEVEL),
         };
         packed.map_err(failure)?;
-        Ok(Packed {
+        Ok(Compressed {
             dictionary,
             bytes: self.buffer.as_slice().into(),
         })
@@ -102,19 +99,18 @@ impl Packer {
 }
 
 /// Unpacks objects one after another.
-pub(super) struct Unpacker {
+pub(super) struct Decompressor {
     context: DCtx<'static>,
 }
 
-impl Unpacker {
+impl Decompressor {
     pub(super) fn new() -> Self {
         Self {
             context: DCtx::create(),
         }
     }
 
-    /// The unpacked object.
-    pub(super) fn unpack(&mut self, packed: &Packed) -> io::Result<Vec<u8>> {
+    pub(super) fn unpack(&mut self, packed: &Compressed) -> io::Result<Vec<u8>> {
         let bytes = &*packed.bytes;
         let length = packed
             .object_len()

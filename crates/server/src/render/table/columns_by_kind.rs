@@ -13,7 +13,7 @@ mod storage;
 mod system;
 mod workload;
 
-use super::kind_columns::KindColumns;
+use super::column::KindColumns;
 
 /// Built-in kinds with columns of their own.
 pub const KINDS: [&[KindColumns]; 10] = [

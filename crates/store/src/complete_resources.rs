@@ -7,14 +7,14 @@ use fleetdex_core::query::ResourceName;
 
 /// What queries see of a revision.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum VisibleResources {
+pub enum CompleteResources {
     /// Everything.
     All,
     /// The documents of these resources, which may be none.
     Only(BTreeSet<ResourceName>),
 }
 
-impl VisibleResources {
+impl CompleteResources {
     /// Whether everything is visible, or else which resources are.
     pub(crate) fn parts(self) -> (bool, BTreeSet<ResourceName>) {
         match self {
@@ -74,16 +74,16 @@ mod tests {
             resources(&[("", "pods"), ("", "nodes")]),
         );
         assert_eq!(
-            VisibleResources::Only(pods.clone()).and(VisibleResources::Only(both)),
-            VisibleResources::Only(pods.clone())
+            CompleteResources::Only(pods.clone()).and(CompleteResources::Only(both)),
+            CompleteResources::Only(pods.clone())
         );
         assert_eq!(
-            VisibleResources::All.and(VisibleResources::Only(pods.clone())),
-            VisibleResources::Only(pods)
+            CompleteResources::All.and(CompleteResources::Only(pods.clone())),
+            CompleteResources::Only(pods)
         );
         assert_eq!(
-            VisibleResources::All.and(VisibleResources::All),
-            VisibleResources::All
+            CompleteResources::All.and(CompleteResources::All),
+            CompleteResources::All
         );
     }
 
@@ -95,16 +95,16 @@ mod tests {
             resources(&[("", "pods"), ("", "nodes")]),
         );
         assert_eq!(
-            VisibleResources::Only(pods.clone()).or(VisibleResources::Only(nodes)),
-            VisibleResources::Only(both)
+            CompleteResources::Only(pods.clone()).or(CompleteResources::Only(nodes)),
+            CompleteResources::Only(both)
         );
         assert_eq!(
-            VisibleResources::All.or(VisibleResources::Only(pods.clone())),
-            VisibleResources::All
+            CompleteResources::All.or(CompleteResources::Only(pods.clone())),
+            CompleteResources::All
         );
         assert_eq!(
-            VisibleResources::Only(pods).or(VisibleResources::All),
-            VisibleResources::All
+            CompleteResources::Only(pods).or(CompleteResources::All),
+            CompleteResources::All
         );
     }
 }

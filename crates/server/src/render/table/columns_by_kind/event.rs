@@ -2,9 +2,8 @@
 //! fields.
 
 use crate::render::table::{
-    column::{Cell, Column, RowContext, UNKNOWN, computed, name, text},
+    column::{Cell, Column, KindColumns, RowContext, UNKNOWN, computed, name, text},
     json_node::JsonNode,
-    kind_columns::KindColumns,
     text::or,
 };
 
@@ -26,21 +25,15 @@ const COLUMNS: &[Column] = &[
     text("Reason", "reason"),
     computed("Object", &["involvedObject", "regarding"], |view| {
         let about = either(view, "involvedObject", "regarding");
-        let (kind, name) = (
-            about.member("kind").text().to_lowercase(),
-            about.member("name").text(),
-        );
-        if name.is_empty() {
-            kind.into()
-        } else {
-            format!("{kind}/{name}").into()
+        let kind = about.member("kind").text().to_lowercase();
+        match about.member("name").text() {
+            "" => kind.into(),
+            name => format!("{kind}/{name}").into(),
         }
     }),
     computed("Subobject", &["involvedObject", "regarding"], |view| {
-        either(view, "involvedObject", "regarding")
-            .member("fieldPath")
-            .text()
-            .into()
+        let about = either(view, "involvedObject", "regarding");
+        about.member("fieldPath").text().into()
     })
     .wide(),
     computed(
@@ -65,8 +58,8 @@ const COLUMNS: &[Column] = &[
 
 /// The kinds.
 pub const KINDS: &[KindColumns] = &[
-    KindColumns::new("", "Event", COLUMNS),
-    KindColumns::new("events.k8s.io", "Event", COLUMNS),
+    KindColumns::new("", "Event").with(COLUMNS),
+    KindColumns::new("events.k8s.io", "Event").with(COLUMNS),
 ];
 
 fn either<'v, 'a>(view: &'v RowContext<'a>, core: &str, other: &str) -> &'v JsonNode<'a> {
@@ -87,10 +80,7 @@ fn first_seen(view: &RowContext<'_>) -> String {
 
 fn last_seen(view: &RowContext<'_>) -> Cell {
     if view.at("series").is_given() {
-        return view
-            .since(view.at("series.lastObservedTime"))
-            .unwrap_or_else(|| UNKNOWN.to_owned())
-            .into();
+        return view.since_or(view.at("series.lastObservedTime"), UNKNOWN);
     }
     let last = view.since(either(view, "lastTimestamp", "deprecatedLastTimestamp"));
     last.unwrap_or_else(|| first_seen(view)).into()
@@ -107,10 +97,8 @@ fn source(view: &RowContext<'_>) -> Cell {
     let source = either(view, "source", "deprecatedSource");
     let reporter = either(view, "reportingComponent", "reportingController").text();
     let component = or(source.member("component").text(), reporter);
-    match or(
-        source.member("host").text(),
-        view.at("reportingInstance").text(),
-    ) {
+    let instance = view.at("reportingInstance").text();
+    match or(source.member("host").text(), instance) {
         "" => component.into(),
         instance => format!("{component}, {instance}").into(),
     }

@@ -6,17 +6,17 @@ use std::collections::BTreeSet;
 use fleetdex_core::{model::index_fields, query::ResourceName};
 use serde_json::Value;
 
-use crate::VisibleResources;
+use crate::CompleteResources;
 
 /// What an alias shows, by its configuration; nothing if there is no such alias, or with a
 /// foreign filter.
-pub(crate) fn shown_by(alias: Option<&Value>) -> VisibleResources {
+pub(crate) fn shown_by(alias: Option<&Value>) -> CompleteResources {
     let Some(configuration) = alias else {
-        return VisibleResources::Only(BTreeSet::new());
+        return CompleteResources::Only(BTreeSet::new());
     };
     match configuration.get("filter") {
-        None | Some(Value::Null) => VisibleResources::All,
-        Some(filter) => VisibleResources::Only(read(filter).unwrap_or_default()),
+        None | Some(Value::Null) => CompleteResources::All,
+        Some(filter) => CompleteResources::Only(read(filter).unwrap_or_default()),
     }
 }
 
@@ -58,14 +58,14 @@ mod tests {
             let expected = resources(names);
             assert_eq!(
                 shown_by(Some(&json!({ "filter": resources_clause(&expected) }))),
-                VisibleResources::Only(expected)
+                CompleteResources::Only(expected)
             );
         }
-        assert_eq!(shown_by(Some(&json!({}))), VisibleResources::All);
-        assert_eq!(shown_by(None), VisibleResources::Only(BTreeSet::new()));
+        assert_eq!(shown_by(Some(&json!({}))), CompleteResources::All);
+        assert_eq!(shown_by(None), CompleteResources::Only(BTreeSet::new()));
         assert_eq!(
             shown_by(Some(&json!({ "filter": { "match_all": {} } }))),
-            VisibleResources::Only(BTreeSet::new())
+            CompleteResources::Only(BTreeSet::new())
         );
     }
 }

@@ -1,10 +1,11 @@
 //! API groups `autoscaling` and `policy`.
 
 use crate::render::table::{
-    column::{Cell, NONE, RowContext, UNKNOWN, UNSET, age, computed, integer, name},
+    column::{
+        Cell, KindColumns, NONE, RowContext, UNKNOWN, UNSET, age, computed, integer, name, shown,
+    },
     json_node::JsonNode,
-    kind_columns::KindColumns,
-    text::first_of,
+    text::{first_of, pair},
 };
 
 /// Metrics that are shown.
@@ -12,53 +13,37 @@ const METRICS: usize = 2;
 
 /// The kinds.
 pub const KINDS: &[KindColumns] = &[
-    KindColumns::new(
-        "autoscaling",
-        "HorizontalPodAutoscaler",
-        &[
-            name(),
-            computed("Reference", &["spec.scaleTargetRef"], |view| {
-                let target = view.at("spec.scaleTargetRef");
-                format!(
-                    "{}/{}",
-                    target.member("kind").text(),
-                    target.member("name").text()
-                )
-                .into()
-            }),
-            computed(
-                "Targets",
-                &[
-                    "spec.metrics",
-                    "status.currentMetrics",
-                    "spec.targetCPUUtilizationPercentage",
-                    "status.currentCPUUtilizationPercentage",
-                ],
-                targets,
-            ),
-            computed("MinPods", &["spec.minReplicas"], |view| {
-                or_unset(view.at("spec.minReplicas"), UNSET)
-            }),
-            integer("MaxPods", "spec.maxReplicas").with_type("string"),
-            integer("Replicas", "status.currentReplicas").with_type("string"),
-            age(),
-        ],
-    ),
-    KindColumns::new(
-        "policy",
-        "PodDisruptionBudget",
-        &[
-            name(),
-            computed("Min Available", &["spec.minAvailable"], |view| {
-                or_unset(view.at("spec.minAvailable"), "N/A")
-            }),
-            computed("Max Unavailable", &["spec.maxUnavailable"], |view| {
-                or_unset(view.at("spec.maxUnavailable"), "N/A")
-            }),
-            integer("Allowed Disruptions", "status.disruptionsAllowed"),
-            age(),
-        ],
-    ),
+    KindColumns::new("autoscaling", "HorizontalPodAutoscaler").with(&[
+        name(),
+        shown("Reference", "spec.scaleTargetRef", |node| {
+            pair(node, "kind", "name")
+        }),
+        computed(
+            "Targets",
+            &[
+                "spec.metrics",
+                "status.currentMetrics",
+                "spec.targetCPUUtilizationPercentage",
+                "status.currentCPUUtilizationPercentage",
+            ],
+            targets,
+        ),
+        shown("MinPods", "spec.minReplicas", |node| or_unset(node, UNSET)),
+        integer("MaxPods", "spec.maxReplicas").with_type("string"),
+        integer("Replicas", "status.currentReplicas").with_type("string"),
+        age(),
+    ]),
+    KindColumns::new("policy", "PodDisruptionBudget").with(&[
+        name(),
+        shown("Min Available", "spec.minAvailable", |node| {
+            or_unset(node, "N/A")
+        }),
+        shown("Max Unavailable", "spec.maxUnavailable", |node| {
+            or_unset(node, "N/A")
+        }),
+        integer("Allowed Disruptions", "status.disruptionsAllowed"),
+        age(),
+    ]),
 ];
 
 fn or_unset(value: &JsonNode<'_>, default: &str) -> Cell {

@@ -10,9 +10,9 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
     codec::Codec,
+    compressed::Compressor,
     content::{Content, IndexedMetadata},
     document::Origin,
-    packed::Packer,
     terms::{ANNOTATION_KEY, NAMESPACE, OWNER, OWNER_NAME, REJECTED, TermDictionary, label_key},
 };
 use crate::bulk::Write;
@@ -27,7 +27,7 @@ pub(super) enum PackError {
 }
 
 /// A document that is ready to be stored.
-pub(super) struct PackedDocument {
+pub(super) struct CompressedDocument {
     pub(super) origin: Origin,
     pub(super) content: Content,
 }
@@ -66,13 +66,13 @@ struct SearchMembers<'a> {
 }
 
 /// Reads and packs the document of a write.
-pub(super) fn pack_document(
+pub(super) fn compress_document(
     write: &Write,
     body: &[u8],
     codec: &Codec,
     vocabulary: &Arc<TermDictionary>,
-    packer: &mut Packer,
-) -> Result<PackedDocument, PackError> {
+    packer: &mut Compressor,
+) -> Result<CompressedDocument, PackError> {
     let head: DocumentHead<'_> = serde_json::from_slice(body)?;
     let Restored {
         cluster,
@@ -113,39 +113,35 @@ pub(super) fn pack_document(
         id_prefix,
         vocabulary: Arc::clone(vocabulary),
     };
-    Ok(PackedDocument { origin, content })
+    Ok(CompressedDocument { origin, content })
 }
 
 /// The terms of a document. Neither a label's key nor a field's path has a `=`.
 fn terms(namespace: &str, search: SearchMembers<'_>) -> Vec<(Cow<'static, str>, String)> {
-    let SearchMembers {
-        labels,
-        fields,
-        owners,
-        owner_names,
-        annotation_keys,
-        rejected,
-        ..
-    } = search;
-    let mut terms = Vec::with_capacity(labels.len() + fields.len() + owners.len() + 1);
+    let count = search.labels.len() + search.fields.len() + search.owners.len() + 1;
+    let mut terms = Vec::with_capacity(count);
     if !namespace.is_empty() {
         terms.push((Cow::Borrowed(NAMESPACE), namespace.to_owned()));
     }
-    for label in labels {
+    for label in search.labels {
         let (key, value) = label.split_once('=').unwrap_or((&label, ""));
         terms.push((label_key(key), value.to_owned()));
     }
-    for field in fields {
+    for field in search.fields {
         let (path, value) = field.split_once('=').unwrap_or((&field, ""));
         terms.push((Cow::Owned(path.to_owned()), value.to_owned()));
     }
     for (key, values) in [
-        (OWNER, owners),
-        (OWNER_NAME, owner_names),
-        (ANNOTATION_KEY, annotation_keys),
+        (OWNER, search.owners),
+        (OWNER_NAME, search.owner_names),
+        (ANNOTATION_KEY, search.annotation_keys),
     ] {
         terms.extend(values.into_iter().map(|value| (Cow::Borrowed(key), value)));
     }
-    terms.extend(rejected.map(|_why| (Cow::Borrowed(REJECTED), String::new())));
+    terms.extend(
+        search
+            .rejected
+            .map(|_why| (Cow::Borrowed(REJECTED), String::new())),
+    );
     terms
 }

@@ -6,10 +6,13 @@ use fleetdex_core::fuel::OutOfFuel;
 use jiff::Timestamp;
 
 use crate::render::table::{
-    column::{Cell, NONE, RowContext, age, computed, name, timestamp},
+    age::human_duration,
+    column::{
+        Cell, CompletedCondition, KindColumns, NONE, RowContext, age, computed, joined_texts, name,
+        shown, timestamp,
+    },
     json_node::JsonNode,
-    kind_columns::{CompletedCondition, KindColumns},
-    text::{labels, members, or},
+    text::{labels, or},
 };
 
 /// What one summary needs.
@@ -29,43 +32,29 @@ const SUMMARY: &[&str] = &[
 
 /// The kinds.
 pub const KINDS: &[KindColumns] = &[
-    KindColumns::new(
-        "",
-        "Pod",
-        &[
+    KindColumns {
+        completed: Some(completed),
+        ..KindColumns::new("", "Pod").with(&[
             name(),
             computed("Ready", SUMMARY, |view| {
-                let ready = |summary: PodSummary| format!("{}/{}", summary.ready, summary.total);
-                PodSummary::of(view)
-                    .map(|summary| ready(summary).into())
-                    .into()
+                let ready = |pod: PodSummary| format!("{}/{}", pod.ready, pod.total).into();
+                PodSummary::of(view).map(ready).into()
             }),
             computed("Status", SUMMARY, |view| {
-                PodSummary::of(view)
-                    .map(|summary| summary.reason.into())
-                    .into()
+                PodSummary::of(view).map(|pod| pod.reason.into()).into()
             }),
             computed("Restarts", SUMMARY, |view| {
-                PodSummary::of(view)
-                    .map(|summary| restarts(view, &summary))
-                    .into()
+                PodSummary::of(view).map(|pod| restarts(view, &pod)).into()
             }),
             age(),
             computed("IP", &["status.podIPs.ip"], |view| {
                 let first = view.at("status.podIPs").items().first();
-                or(
-                    first.map_or("", |address| address.member("ip").text()),
-                    NONE,
-                )
-                .into()
+                or(first.map_or("", |found| found.member("ip").text()), NONE).into()
             })
             .wide(),
-            computed("Node", &["spec.nodeName"], |view| {
-                or(view.at("spec.nodeName").text(), NONE).into()
-            })
-            .wide(),
-            computed("Nominated Node", &["status.nominatedNodeName"], |view| {
-                or(view.at("status.nominatedNodeName").text(), NONE).into()
+            shown("Node", "spec.nodeName", |node| or(node.text(), NONE).into()).wide(),
+            shown("Nominated Node", "status.nominatedNodeName", |node| {
+                or(node.text(), NONE).into()
             })
             .wide(),
             computed(
@@ -78,25 +67,14 @@ pub const KINDS: &[KindColumns] = &[
                 |view| gates(view).into(),
             )
             .wide(),
-        ],
-    )
-    .with_completed(completed),
-    KindColumns::new(
-        "",
-        "PodTemplate",
-        &[
-            name(),
-            computed("Containers", &["template.spec.containers.name"], |view| {
-                members(view.at("template.spec.containers"), "name").into()
-            }),
-            computed("Images", &["template.spec.containers.image"], |view| {
-                members(view.at("template.spec.containers"), "image").into()
-            }),
-            computed("Pod Labels", &["template.metadata.labels"], |view| {
-                labels(view.at("template.metadata.labels")).into()
-            }),
-        ],
-    ),
+        ])
+    },
+    KindColumns::new("", "PodTemplate").with(&[
+        name(),
+        joined_texts("Containers", "template.spec.containers.name"),
+        joined_texts("Images", "template.spec.containers.image"),
+        shown("Pod Labels", "template.metadata.labels", labels),
+    ]),
 ];
 
 fn completed(view: &RowContext<'_>) -> Option<CompletedCondition> {
@@ -137,22 +115,15 @@ fn by_text<'v, 'a>(
 ) -> Result<BTreeMap<&'v str, &'v JsonNode<'a>>, OutOfFuel> {
     view.fuel.take(list.items().len())?;
     let items = list.items().iter().rev();
-    Ok(items
-        .map(|item| (item.member(member).text(), item))
-        .collect())
+    let named = items.map(|item| (item.member(member).text(), item));
+    Ok(named.collect())
 }
 
 fn restarts(view: &RowContext<'_>, summary: &PodSummary) -> Cell {
-    let PodSummary {
-        restarts,
-        last_restart,
-        ..
-    } = *summary;
-    match last_restart.filter(|_| restarts != 0) {
-        Some(moment) => {
-            let ago = crate::render::table::age::human_duration(
-                view.now.duration_since(moment).as_secs(),
-            );
+    let restarts = summary.restarts;
+    match summary.last_restart.filter(|_| restarts != 0) {
+        Some(last) => {
+            let ago = human_duration(view.now.duration_since(last).as_secs());
             format!("{restarts} ({ago} ago)").into()
         }
         None => restarts.to_string().into(),
@@ -160,9 +131,7 @@ fn restarts(view: &RowContext<'_>, summary: &PodSummary) -> Cell {
 }
 
 fn holds(view: &RowContext<'_>, condition: &str) -> bool {
-    view.at("status.conditions")
-        .of_type(condition)
-        .is_some_and(|found| found.member("status").text() == "True")
+    view.at("status.conditions").holds(condition) == Some(true)
 }
 
 /// What a pod comes down to.
@@ -191,12 +160,8 @@ impl PodSummary {
         // Each of them is read as often as that at most.
         let lengths = lists.map(|list| view.at(list).items().len());
         view.fuel.take(3 * lengths.iter().sum::<usize>())?;
-        let sidecars = view
-            .at("spec.initContainers")
-            .items()
-            .iter()
-            .filter(|container| is_sidecar(container))
-            .count();
+        let init = view.at("spec.initContainers").items().iter();
+        let sidecars = init.filter(|container| is_sidecar(container)).count();
         let mut summary = Self {
             total: view.at("spec.containers").items().len() + sidecars,
             reason: plain_reason(view),
@@ -219,12 +184,8 @@ impl PodSummary {
         is_sidecar: impl Fn(&JsonNode<'_>) -> bool,
     ) -> bool {
         let total = view.at("spec.initContainers").items().len();
-        for (position, status) in view
-            .at("status.initContainerStatuses")
-            .items()
-            .iter()
-            .enumerate()
-        {
+        let statuses = view.at("status.initContainerStatuses").items();
+        for (position, status) in statuses.iter().enumerate() {
             self.add_restarts(status);
             let is_started_sidecar = status.member("started").flag() && is_sidecar(status);
             let ended = status.at("state.terminated");
@@ -259,10 +220,8 @@ impl PodSummary {
         let mut error = None;
         for status in view.at("status.containerStatuses").items().iter().rev() {
             self.add_restarts(status);
-            let (waiting, ended) = (
-                status.at("state.waiting.reason").text(),
-                status.at("state.terminated"),
-            );
+            let waiting = status.at("state.waiting.reason").text();
+            let ended = status.at("state.terminated");
             if !waiting.is_empty() {
                 waiting.clone_into(&mut self.reason);
             } else if ended.is_given() {
@@ -314,22 +273,14 @@ fn plain_reason(view: &RowContext<'_>) -> String {
         found.member("type").text() == "PodScheduled"
             && found.member("reason").text() == "SchedulingGated"
     });
-    let reason = or(
-        view.at("status.reason").text(),
-        view.at("status.phase").text(),
-    );
-    if is_gated {
-        "SchedulingGated".to_owned()
-    } else {
-        reason.to_owned()
-    }
+    let text = |path| view.at(path).text();
+    let reason = or(text("status.reason"), text("status.phase"));
+    if is_gated { "SchedulingGated" } else { reason }.to_owned()
 }
 
 fn init_reason(status: &JsonNode<'_>, position: usize, total: usize) -> String {
-    let (waiting, ended) = (
-        status.at("state.waiting.reason").text(),
-        status.at("state.terminated"),
-    );
+    let waiting = status.at("state.waiting.reason").text();
+    let ended = status.at("state.terminated");
     if ended.is_given() {
         format!("Init:{}", end_reason(ended))
     } else if !waiting.is_empty() && waiting != "PodInitializing" {
@@ -340,16 +291,11 @@ fn init_reason(status: &JsonNode<'_>, position: usize, total: usize) -> String {
 }
 
 fn end_reason(ended: &JsonNode<'_>) -> String {
-    let (reason, signal) = (
-        ended.member("reason").text(),
-        ended.member("signal").integer(),
-    );
-    if !reason.is_empty() {
-        reason.to_owned()
-    } else if signal != 0 {
-        format!("Signal:{signal}")
-    } else {
-        format!("ExitCode:{}", ended.member("exitCode").integer())
+    let number = |name| ended.member(name).integer();
+    match (ended.member("reason").text(), number("signal")) {
+        ("", 0) => format!("ExitCode:{}", number("exitCode")),
+        ("", signal) => format!("Signal:{signal}"),
+        (reason, _) => reason.to_owned(),
     }
 }
 

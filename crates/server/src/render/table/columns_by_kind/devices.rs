@@ -1,88 +1,74 @@
 //! API group `resource.k8s.io`: dynamic allocation of devices.
 
 use crate::render::table::{
-    column::{Cell, Column, NONE, RowContext, age, computed, name, since, text},
+    column::{
+        Cell, Column, KindColumns, NONE, RowContext, UNKNOWN, age, computed, name, since, text,
+    },
     json_node::JsonNode,
-    kind_columns::KindColumns,
 };
 
 const GROUP: &str = "resource.k8s.io";
 
 /// The kinds.
 pub const KINDS: &[KindColumns] = &[
-    KindColumns::new(GROUP, "DeviceClass", &[name(), age()]),
-    KindColumns::new(GROUP, "ResourceClaimTemplate", &[name(), age()]),
-    KindColumns::new(
-        GROUP,
-        "ResourceClaim",
-        &[
-            name(),
-            computed(
-                "State",
-                &[
-                    "metadata.deletionTimestamp",
-                    "status.allocation",
-                    "status.reservedFor",
-                ],
-                claim_state,
-            ),
-            age(),
-        ],
-    ),
-    KindColumns::new(
-        GROUP,
-        "ResourceSlice",
-        &[
-            name(),
-            text("Node", "spec.nodeName"),
-            text("Driver", "spec.driver"),
-            text("Pool", "spec.pool.name"),
-            age(),
-        ],
-    ),
-    KindColumns::new(
-        GROUP,
-        "DeviceTaintRule",
-        &[
-            name(),
-            text("Key", "spec.taint.key"),
-            text("Value", "spec.taint.value"),
-            text("Effect", "spec.taint.effect"),
-            since("TimeAdded", "spec.taint.timeAdded", ""),
-            age(),
-        ],
-    ),
-    KindColumns::new(GROUP, "ResourcePoolStatusRequest", POOL_STATUS),
+    KindColumns::new(GROUP, "DeviceClass").with(&[name(), age()]),
+    KindColumns::new(GROUP, "ResourceClaimTemplate").with(&[name(), age()]),
+    KindColumns::new(GROUP, "ResourceClaim").with(&[
+        name(),
+        computed(
+            "State",
+            &[
+                "metadata.deletionTimestamp",
+                "status.allocation",
+                "status.reservedFor",
+            ],
+            claim_state,
+        ),
+        age(),
+    ]),
+    KindColumns::new(GROUP, "ResourceSlice").with(&[
+        name(),
+        text("Node", "spec.nodeName"),
+        text("Driver", "spec.driver"),
+        text("Pool", "spec.pool.name"),
+        age(),
+    ]),
+    KindColumns::new(GROUP, "DeviceTaintRule").with(&[
+        name(),
+        text("Key", "spec.taint.key"),
+        text("Value", "spec.taint.value"),
+        text("Effect", "spec.taint.effect"),
+        since("TimeAdded", "spec.taint.timeAdded", ""),
+        age(),
+    ]),
+    KindColumns::new(GROUP, "ResourcePoolStatusRequest").with(POOL_STATUS),
 ];
 
+const STATUS: &[&str] = &["status"];
 const POOL_STATUS: &[Column] = &[
     name(),
     text("Driver", "spec.driver"),
-    computed("Total", &["status"], |view| sum(view, "totalDevices")),
-    computed("Available", &["status"], |view| {
-        sum(view, "availableDevices")
-    }),
-    computed("Allocated", &["status"], |view| {
-        sum(view, "allocatedDevices")
-    }),
-    computed("Unavailable", &["status"], |view| {
+    computed("Total", STATUS, |view| sum(view, "totalDevices")),
+    computed("Available", STATUS, |view| sum(view, "availableDevices")),
+    computed("Allocated", STATUS, |view| sum(view, "allocatedDevices")),
+    computed("Unavailable", STATUS, |view| {
         sum(view, "unavailableDevices")
     }),
-    computed("Errors", &["status"], |view| {
+    computed("Errors", STATUS, |view| {
         let has_error = |pool: &&JsonNode<'_>| pool.member("validationError").is_given();
         of_pools(view, |pools| {
             pools.iter().filter(has_error).count().to_string()
         })
     }),
-    computed("Pools", &["status"], |view| {
+    computed("Pools", STATUS, |view| {
         Cell::Integer(view.at("status.poolCount").integer())
     })
     .with_type("integer"),
-    computed("Status", &["status"], pool_status),
-    computed("Completed", &["status"], |view| match outcome(view) {
-        Some(("Complete", condition)) => view
-            .since(condition.member("lastTransitionTime"))
-            .map_or_else(|| crate::render::table::column::UNKNOWN.into(), Cell::Text),
+    computed("Status", STATUS, pool_status),
+    computed("Completed", STATUS, |view| match outcome(view) {
+        Some(("Complete", condition)) => {
+            view.since_or(condition.member("lastTransitionTime"), UNKNOWN)
+        }
         _ => NONE.into(),
     }),
 ];
@@ -98,9 +84,8 @@ fn claim_state(view: &RowContext<'_>) -> Cell {
             "reserved",
         ),
     ];
+    let states = states.into_iter().filter(|(holds, _)| *holds);
     states
-        .into_iter()
-        .filter(|(holds, _)| *holds)
         .map(|(_, state)| state)
         .collect::<Vec<_>>()
         .join(",")
@@ -130,19 +115,14 @@ fn of_pools(view: &RowContext<'_>, show: impl Fn(&[JsonNode<'_>]) -> String) -> 
 
 fn sum(view: &RowContext<'_>, member: &str) -> Cell {
     of_pools(view, |pools| {
-        pools
-            .iter()
-            .map(|pool| pool.member(member).integer())
-            .sum::<i64>()
-            .to_string()
+        let numbers = pools.iter().map(|pool| pool.member(member).integer());
+        numbers.sum::<i64>().to_string()
     })
 }
 
 fn pool_status(view: &RowContext<'_>) -> Cell {
-    let (shown, counted) = (
-        view.at("status.pools").items().len(),
-        view.at("status.poolCount").integer(),
-    );
+    let shown = view.at("status.pools").items().len();
+    let counted = view.at("status.poolCount").integer();
     match outcome(view) {
         Some(("Complete", _)) if i64::try_from(shown).is_ok_and(|shown| counted > shown) => {
             format!("Complete ({shown}/{counted} pools)").into()
