@@ -112,10 +112,12 @@ fn add_command(page: &mut String, command: &Command, full_name: &str) {
         escaped(about.trim_end_matches('.'))
     )
     .unwrap();
-    let arguments: Vec<&Arg> = command
+    let mut arguments: Vec<&Arg> = command
         .get_arguments()
         .filter(|argument| !argument.is_hide_set() && argument.get_id() != "help")
         .collect();
+    // As in --help: what has a heading, such as the server, comes last.
+    arguments.sort_by_key(|argument| argument.get_help_heading().is_some());
     if arguments.is_empty() {
         return;
     }

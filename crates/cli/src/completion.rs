@@ -145,7 +145,8 @@ fn print_for_kubectl(
 pub(super) fn resources() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let current = current.to_string_lossy();
-        let prefix = current.rfind(',').map_or("", |comma| &current[..=comma]);
+        let comma = current.rfind(',').filter(|comma| *comma > 0);
+        let prefix = comma.map_or("", |comma| &current[..=comma]);
         let served = query_server(async |api| {
             let resources = api.resources().await?;
             let names = resources.iter().map(DiscoveredResource::qualified_plural);

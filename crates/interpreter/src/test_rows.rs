@@ -36,35 +36,35 @@ pub(crate) fn rows<const CELLS: usize>(table: &str) -> Vec<[&'static str; CELLS]
 
 /// The rows of a table with cells of other types than text.
 #[track_caller]
-pub(crate) fn typed<R: Row>(table: &str) -> Vec<R> {
+pub(crate) fn typed<R: TestRow>(table: &str) -> Vec<R> {
     R::all(table)
 }
 
-pub(crate) trait Cell {
+pub(crate) trait TestCell {
     fn of(text: &'static str) -> Self;
 }
 
-impl Cell for &'static str {
+impl TestCell for &'static str {
     fn of(text: &'static str) -> Self {
         text
     }
 }
 
 /// `-` is none.
-impl Cell for Option<&'static str> {
+impl TestCell for Option<&'static str> {
     fn of(text: &'static str) -> Self {
         Some(text).filter(|text| *text != "-")
     }
 }
 
 /// Texts between commas.
-impl Cell for Vec<&'static str> {
+impl TestCell for Vec<&'static str> {
     fn of(text: &'static str) -> Self {
         text.split(", ").filter(|text| !text.is_empty()).collect()
     }
 }
 
-impl Cell for Health {
+impl TestCell for Health {
     fn of(text: &'static str) -> Self {
         let named = |health: &Self| format!("{health:?}") == text;
         Self::ALL.into_iter().find(named).expect(text)
@@ -73,7 +73,7 @@ impl Cell for Health {
 
 macro_rules! cells_of_json {
     ($($cell:ty),+) => {
-        $(impl Cell for $cell {
+        $(impl TestCell for $cell {
             fn of(text: &'static str) -> Self {
                 serde_json::from_str(text).expect(text)
             }
@@ -83,13 +83,13 @@ macro_rules! cells_of_json {
 
 cells_of_json!(Value, Vec<Value>, bool, i64, f64, Option<i64>);
 
-pub(crate) trait Row: Sized {
+pub(crate) trait TestRow: Sized {
     fn all(table: &str) -> Vec<Self>;
 }
 
 macro_rules! rows_of_cells {
     ($count:literal: $($cell:ident $name:ident),+) => {
-        impl<$($cell: Cell),+> Row for ($($cell),+) {
+        impl<$($cell: TestCell),+> TestRow for ($($cell),+) {
             fn all(table: &str) -> Vec<Self> {
                 let row = |[$($name),+]: [&'static str; $count]| ($($cell::of($name)),+);
                 rows(table).into_iter().map(row).collect()

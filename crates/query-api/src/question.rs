@@ -98,7 +98,13 @@ impl Question {
             | Self::Merged(_)
             | Self::Images(_)
             | Self::Interpret => true,
-            _ => false,
+            Self::Version
+            | Self::Discovery(_)
+            | Self::OpenApi(_)
+            | Self::List(_)
+            | Self::Clusters
+            | Self::Changes(_)
+            | Self::Verify(_) => false,
         }
     }
 
@@ -109,7 +115,17 @@ impl Question {
             Self::Search(search) => search.watch.is_some(),
             Self::Changes(changes) => changes.watch,
             Self::Verify(_) => true,
-            _ => false,
+            Self::Version
+            | Self::Discovery(_)
+            | Self::OpenApi(_)
+            | Self::Aggregate(_)
+            | Self::Objects(_)
+            | Self::Completions(_)
+            | Self::Related(_)
+            | Self::Merged(_)
+            | Self::Images(_)
+            | Self::Clusters
+            | Self::Interpret => false,
         }
     }
 
@@ -128,7 +144,19 @@ impl Question {
         match self {
             // A verification repairs drift, and an interpretation has a body.
             Self::Verify(_) | Self::Interpret => "POST",
-            _ => "GET",
+            Self::Version
+            | Self::Discovery(_)
+            | Self::OpenApi(_)
+            | Self::List(_)
+            | Self::Aggregate(_)
+            | Self::Objects(_)
+            | Self::Search(_)
+            | Self::Completions(_)
+            | Self::Related(_)
+            | Self::Merged(_)
+            | Self::Images(_)
+            | Self::Clusters
+            | Self::Changes(_) => "GET",
         }
     }
 }
@@ -309,7 +337,16 @@ pub fn ignored(
         Question::Verify(_) => &["clusters"],
         // Clients of OpenAPI send parameters of the index's links, such as a hash. The others
         // report or refuse unknown parameters themselves.
-        _ => return Ok(Vec::new()),
+        Question::OpenApi(_)
+        | Question::List(_)
+        | Question::Aggregate(_)
+        | Question::Objects(_)
+        | Question::Search(_)
+        | Question::Completions(_)
+        | Question::Related(_)
+        | Question::Merged(_)
+        | Question::Images(_)
+        | Question::Changes(_) => return Ok(Vec::new()),
     };
     let names = query.distinct()?.iter().map(|parameter| &*parameter.key);
     Ok(names

@@ -13,8 +13,6 @@ use fleetdex_core::model::{ClusterName, qualified};
 use fleetdex_query_api::{error::QuestionError, question::ResourcePath};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 
-pub(crate) use self::store_error::in_time;
-
 /// Seconds after which a client should retry.
 pub const RETRY_AFTER_SECONDS: i32 = 1;
 

@@ -27,6 +27,7 @@ pub mod limits;
 pub mod proxying;
 pub mod read;
 pub mod render;
+mod store_timeout;
 pub mod telemetry;
 pub mod watch;
 

@@ -179,9 +179,9 @@ impl Codec {
 /// Trains a dictionary on the samples that still exist.
 fn train(samples: &[Weak<StoredDocument>]) -> io::Result<Dictionary> {
     let (mut text, mut sizes) = (Vec::new(), Vec::new());
-    let mut unpacker = Decompressor::new();
+    let mut decompressor = Decompressor::new();
     for document in samples.iter().filter_map(Weak::upgrade) {
-        let sample = document.object(&mut unpacker)?;
+        let sample = document.object(&mut decompressor)?;
         sizes.push(sample.len());
         text.extend_from_slice(&sample);
     }

@@ -19,7 +19,7 @@ use crate::bulk::Write;
 
 /// The body of a write is not a valid document.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum PackError {
+pub(super) enum CompressionError {
     #[error("the document is malformed: {0}")]
     Malformed(#[from] serde_json::Error),
     #[error("the document cannot be packed: {0}")]
@@ -71,8 +71,8 @@ pub(super) fn compress_document(
     body: &[u8],
     codec: &Codec,
     vocabulary: &Arc<TermDictionary>,
-    packer: &mut Compressor,
-) -> Result<CompressedDocument, PackError> {
+    compressor: &mut Compressor,
+) -> Result<CompressedDocument, CompressionError> {
     let head: DocumentHead<'_> = serde_json::from_slice(body)?;
     let Restored {
         cluster,
@@ -95,7 +95,7 @@ pub(super) fn compress_document(
     drop(terms);
     let packed = (
         fingerprint,
-        packer.pack(codec.dictionary(&resource), object)?,
+        compressor.pack(codec.dictionary(&resource), object)?,
     );
     let content = Content::new(
         (&write.document.id, &id_prefix),

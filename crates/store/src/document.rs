@@ -183,8 +183,8 @@ impl StoredDocument {
         self.packed.lock().object_len().unwrap_or_default()
     }
 
-    pub(super) fn object(&self, unpacker: &mut Decompressor) -> io::Result<Vec<u8>> {
-        unpacker.unpack(&self.packed.lock())
+    pub(super) fn object(&self, decompressor: &mut Decompressor) -> io::Result<Vec<u8>> {
+        decompressor.unpack(&self.packed.lock())
     }
 
     /// The values at some paths of the object; none if it cannot be read, so that it is not found
@@ -192,14 +192,14 @@ impl StoredDocument {
     pub(super) fn leaves(
         &self,
         paths: &BTreeSet<FieldPath>,
-        unpacker: &mut Decompressor,
+        decompressor: &mut Decompressor,
     ) -> Vec<(String, String)> {
         let mut found = LeafCollector {
             paths,
             found: Vec::new(),
         };
         let json = self
-            .object(unpacker)
+            .object(decompressor)
             .ok()
             .and_then(|bytes| String::from_utf8(bytes).ok());
         match json.as_deref().map(Object::parse) {
@@ -212,12 +212,12 @@ impl StoredDocument {
     }
 
     /// The object as a query returns it.
-    pub(super) fn hit(&self, unpacker: &mut Decompressor) -> Result<Hit, StoreError> {
+    pub(super) fn hit(&self, decompressor: &mut Decompressor) -> Result<Hit, StoreError> {
         let failed = |reason: String| {
             StoreError::Embedded(format!("document {} cannot be read: {reason}", self.id()))
         };
         let bytes = self
-            .object(unpacker)
+            .object(decompressor)
             .map_err(|error| failed(error.to_string()))?;
         let json = String::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
         Ok(Hit {
@@ -236,16 +236,16 @@ impl StoredDocument {
     }
 
     /// Packs it with another dictionary, unless it is packed with that one already.
-    pub(super) fn pack_again(
+    pub(super) fn compress_again(
         &self,
         dictionary: &Arc<Dictionary>,
-        packer: &mut Compressor,
-        unpacker: &mut Decompressor,
+        compressor: &mut Compressor,
+        decompressor: &mut Decompressor,
     ) -> io::Result<()> {
         if self.packed.lock().is_packed_with(dictionary) {
             return Ok(());
         }
-        let packed = packer.pack(Some(Arc::clone(dictionary)), &self.object(unpacker)?)?;
+        let packed = compressor.pack(Some(Arc::clone(dictionary)), &self.object(decompressor)?)?;
         *self.packed.lock() = packed;
         Ok(())
     }

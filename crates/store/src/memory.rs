@@ -14,7 +14,7 @@ mod pages;
 mod ranked;
 mod reader;
 mod reader_threads;
-mod repacking;
+mod recompression;
 mod revisions;
 mod running_query;
 mod table;

@@ -239,9 +239,9 @@ impl Filter {
     pub(super) fn matches_object(
         &self,
         document: &StoredDocument,
-        unpacker: &mut Decompressor,
+        decompressor: &mut Decompressor,
     ) -> bool {
-        self.leaves_match(document, &document.leaves(&self.paths, unpacker))
+        self.leaves_match(document, &document.leaves(&self.paths, decompressor))
     }
 
     fn leaves_match(&self, document: &StoredDocument, leaves: &[(String, String)]) -> bool {

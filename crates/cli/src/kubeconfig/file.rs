@@ -58,7 +58,8 @@ impl KubeconfigTarget {
     }
 
     /// Adds the entries, or replaces those of the same name. Refuses to replace entries that are
-    /// not of a fleet, and to hide such entries of the other files. Returns `created` or `modified`.
+    /// not of a fleet, and to hide such entries of the other files. Returns `created` or
+    /// `modified`.
     pub(super) fn merge(
         &self,
         entries: &Entries,

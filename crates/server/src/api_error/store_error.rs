@@ -1,20 +1,8 @@
 //! Errors of stores as responses for users.
 
-use std::time::Duration;
-
 use fleetdex_store::{StoreError, opensearch::role::missing_action};
-use tokio::time::timeout;
 
 use super::ApiError;
-
-/// What stores answer within `limit`.
-pub(crate) async fn in_time<T>(
-    limit: Duration,
-    answer: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, ApiError> {
-    let answered = timeout(limit, answer).await;
-    Ok(answered.map_err(|_| ApiError::Timeout(limit.as_secs()))??)
-}
 
 /// The type of an OpenSearch error, which names no index: `, too_many_nested_clauses`.
 fn kind_of(reason: &str) -> String {

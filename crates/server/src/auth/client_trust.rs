@@ -5,7 +5,7 @@
 //! a moment would lock out all clients. The list of allowed names is the exception: while it is
 //! empty, no front proxy is trusted, unless a flag allows it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use rustls::{
     RootCertStore,
@@ -17,7 +17,7 @@ use rustls::{
 use super::identity::{self, IdentityHeaders};
 
 /// The certificate authorities of one PEM bundle.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct CaBundle {
     pem: String,
     verifier: Arc<dyn ClientCertVerifier>,
@@ -71,7 +71,7 @@ impl CaBundle {
 }
 
 /// Which client certificates to trust.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct ClientTrust {
     /// Increases with every change; results of an older revision are void.
     pub revision: u64,
@@ -85,6 +85,16 @@ pub struct ClientTrust {
     pub allows_any_name: bool,
     /// The headers in which front proxies send the user.
     pub headers: IdentityHeaders,
+}
+
+impl fmt::Debug for ClientTrust {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("ClientTrust")
+            .field("revision", &self.revision)
+            .field("allowed_names", &self.allowed_names)
+            .field("headers", &self.headers)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ClientTrust {

@@ -153,7 +153,11 @@ impl Listener {
         tls: Arc<ServerConfig>,
         cancel: CancellationToken,
     ) {
-        let protocol = PortProtocol::Secured(secured, local, TlsAcceptor::from(tls));
+        let protocol = PortProtocol::Secured {
+            secured,
+            local,
+            acceptor: TlsAcceptor::from(tls),
+        };
         self.serve_all(protocol, MAX_SECURED_CONNECTIONS, cancel)
             .await;
     }

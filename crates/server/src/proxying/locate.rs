@@ -16,8 +16,9 @@ use tokio::time::Duration;
 use super::{super::catalog::Catalog, context::ProxyContext};
 use crate::{
     answers::objects::permitted_query,
-    api_error::{ApiError, in_time},
+    api_error::ApiError,
     read::query_plan::{QueryPlan, plan},
+    store_timeout::in_time,
 };
 
 /// How long a store may take to find a name.

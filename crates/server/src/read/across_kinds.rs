@@ -38,9 +38,10 @@ use super::{
     query_plan::{self, PAGE, QueryPlan},
 };
 use crate::{
-    api_error::{ApiError, in_time},
+    api_error::ApiError,
     auth::{authentication_mode::AuthenticationMode, authorize::Permission, caller::Caller},
     catalog::{Catalog, RegisteredResource},
+    store_timeout::in_time,
 };
 
 /// How long the stores may take for one resource.

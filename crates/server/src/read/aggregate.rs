@@ -16,9 +16,10 @@ use serde_json::Value;
 
 use super::query_plan::{QueryPlan, refused};
 use crate::{
-    api_error::{ApiError, in_time},
+    api_error::ApiError,
     catalog::RegisteredResource,
     render::representation::{MetaVersion, OutputKind},
+    store_timeout::in_time,
 };
 
 /// How long the stores may take for all groups: some dozen pages for the largest result.

@@ -26,7 +26,7 @@ use super::{
     across_kinds::{AcrossKinds, TIMEOUT},
     search::{QUERY_COPIES, StoreQueries, queries},
 };
-use crate::api_error::{ApiError, in_time};
+use crate::{api_error::ApiError, store_timeout::in_time};
 
 /// What the short names of images omit, the most first. Source: `crates/interpreter/src/image.rs`
 const OMITTED_OF_IMAGES: [&str; 2] = ["docker.io/library/", "docker.io/"];

@@ -14,7 +14,7 @@ use fleetdex_store::explain;
 use serde_json::{Value, json};
 
 use super::query_plan::{QueryPlan, refused};
-use crate::api_error::{ApiError, in_time};
+use crate::{api_error::ApiError, store_timeout::in_time};
 
 /// How long the store may take to count.
 const TIMEOUT: Duration = Duration::from_secs(30);

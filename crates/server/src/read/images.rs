@@ -25,10 +25,7 @@ use super::{
     page_reader::{PAGE_TIMEOUT, PageReader},
     query_plan::QueryPlan,
 };
-use crate::{
-    api_error::{ApiError, in_time},
-    render::representation::OutputKind,
-};
+use crate::{api_error::ApiError, render::representation::OutputKind, store_timeout::in_time};
 
 /// Rows of a result at most: images times clusters.
 const MAX_ROWS: usize = 10_000;

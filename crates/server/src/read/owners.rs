@@ -10,7 +10,7 @@ use fleetdex_core::query::{Owners, Relation, RelativesQuery, owners::MAX_OWNERS}
 use fleetdex_query_api::search_options::{MAX_SENIORITY, OwnerSearch, Seniority};
 
 use super::{permitted::VisibilityFilter, query_plan::QueryPlan};
-use crate::api_error::{ApiError, in_time};
+use crate::{api_error::ApiError, store_timeout::in_time};
 
 /// Timeout of the query for one level.
 const TIMEOUT: Duration = Duration::from_secs(30);

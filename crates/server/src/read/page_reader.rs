@@ -10,7 +10,7 @@ use fleetdex_store::merged::Merged;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::query_plan::PAGE;
-use crate::api_error::{ApiError, in_time};
+use crate::{api_error::ApiError, store_timeout::in_time};
 
 /// Timeout of one page.
 pub(crate) const PAGE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -19,7 +19,7 @@ use fleetdex_query_api::{
 
 use super::query_plan::{plan, requested_clusters};
 use crate::{
-    api_error::{ApiError, in_time},
+    api_error::ApiError,
     auth::{
         authentication_mode::AuthenticationMode,
         authorize::{AccessRequest, NamespaceLister, Permission},
@@ -27,6 +27,7 @@ use crate::{
         reauthorization::{Reauthorization, WatchedObjects},
     },
     catalog::Catalog,
+    store_timeout::in_time,
 };
 
 /// Timeout of the query for the namespaces that hold objects.

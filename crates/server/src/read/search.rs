@@ -44,9 +44,10 @@ use super::{
     snapshot::{log_of, sequence_number, wait_for},
 };
 use crate::{
-    api_error::{ApiError, in_time},
+    api_error::ApiError,
     auth::continue_token::{self, Continuation, SealingKeys, TokenBinding},
     catalog::RegisteredResource,
+    store_timeout::in_time,
 };
 
 /// Each query, that of its store, the checked one of the embedded store, and its translation.

@@ -18,7 +18,7 @@ use fleetdex_store::{
 use futures::future::join_all;
 
 use super::{page_reader::PAGE_TIMEOUT, store_moves::PlannedCatalog};
-use crate::api_error::{ApiError, in_time};
+use crate::{api_error::ApiError, store_timeout::in_time};
 
 /// How long a list waits until the stores show the requested version, as in an API server.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(3);

@@ -20,7 +20,7 @@ pub(crate) fn document(resource: &Resource, object: &Value) -> Arc<StoredDocumen
         .unwrap();
     let index = IndexPrefix::default().write_alias(&cluster, 1);
     let write = Write { index, document };
-    let compress_document = compress_document(
+    let compressed = compress_document(
         &write,
         write.document.body.as_ref().unwrap(),
         &Codec::default(),
@@ -29,7 +29,7 @@ pub(crate) fn document(resource: &Resource, object: &Value) -> Arc<StoredDocumen
     )
     .unwrap();
     Arc::new(StoredDocument::new(
-        Arc::new(compress_document.origin),
-        compress_document.content,
+        Arc::new(compressed.origin),
+        compressed.content,
     ))
 }

@@ -81,12 +81,12 @@ pub(super) fn write_line(
     lines: &mut Vec<u8>,
     version: FleetVersion,
     change: &Change,
-    unpacker: &mut Decompressor,
+    decompressor: &mut Decompressor,
 ) -> Result<(), StoreError> {
     let mut encode = |document: &Option<Arc<StoredDocument>>| {
         document
             .as_deref()
-            .map(|document| replicated(document, unpacker))
+            .map(|document| replicated(document, decompressor))
             .transpose()
     };
     let line = ReplicationLine {
@@ -136,11 +136,11 @@ fn unencodable(error: impl std::fmt::Display) -> StoreError {
 
 fn replicated(
     document: &StoredDocument,
-    unpacker: &mut Decompressor,
+    decompressor: &mut Decompressor,
 ) -> Result<ReplicatedDocument<'static>, StoreError> {
     let origin = &document.origin;
     let object =
-        RawValue::from_string(document.hit(unpacker)?.object.into()).map_err(unencodable)?;
+        RawValue::from_string(document.hit(decompressor)?.object.into()).map_err(unencodable)?;
     let vocabulary = origin.vocabulary.read();
     let terms = document
         .terms()
@@ -184,9 +184,9 @@ impl LineReader {
     pub fn read(&mut self, line: &[u8]) -> Result<ReplicatedChange, InvalidLine> {
         let read: ReplicationLine<'_> = serde_json::from_slice(line)?;
         let version = read.version.parse().map_err(invalid)?;
-        let mut packer = Compressor::new();
+        let mut compressor = Compressor::new();
         let mut document = |sent: Option<ReplicatedDocument<'_>>| {
-            sent.map(|sent| self.document(&sent, &mut packer))
+            sent.map(|sent| self.document(&sent, &mut compressor))
                 .transpose()
         };
         let (before, after) = (document(read.before)?, document(read.after)?);
@@ -205,7 +205,7 @@ impl LineReader {
     fn document(
         &mut self,
         sent: &ReplicatedDocument<'_>,
-        packer: &mut Compressor,
+        compressor: &mut Compressor,
     ) -> Result<Arc<StoredDocument>, InvalidLine> {
         let head: ObjectHead<'_> = serde_json::from_str(sent.object.get())?;
         let cluster: ClusterName = sent.cluster.parse().map_err(invalid)?;
@@ -219,7 +219,7 @@ impl LineReader {
         };
         let packed = (
             self.codec.fingerprint(object, terms()),
-            packer.pack(None, object)?,
+            compressor.pack(None, object)?,
         );
         let terms = self.vocabulary.intern(terms());
         let content = Content::new(

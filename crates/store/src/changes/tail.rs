@@ -65,7 +65,7 @@ impl Tail {
         let next = next.map_err(|_| StoreError::Expired)?;
         let (is_last, last) = (next.has_ended && next.batch.is_none(), next.last);
         if let Some(batch) = next.batch {
-            let mut unpacker = Decompressor::new();
+            let mut decompressor = Decompressor::new();
             for (sequence, change) in numbered(&batch, position)
                 .take(MAX_CHANGES)
                 .take_while(|(sequence, _)| *sequence <= last)
@@ -76,7 +76,7 @@ impl Tail {
                     .is_some_and(|document| document.origin.resource == self.resource);
                 if is_of_resource && !batch.is_replicated {
                     let version = self.subscription.log.sequence().version(sequence);
-                    replication::write_line(&mut lines, version, change, &mut unpacker)?;
+                    replication::write_line(&mut lines, version, change, &mut decompressor)?;
                 }
             }
         } else if !planted(Bug::PositionOfChangesOnly) {

@@ -51,9 +51,9 @@ impl Contents {
     pub(super) fn index(
         &mut self,
         id: &str,
-        compress_document: CompressedDocument,
+        compressed: CompressedDocument,
     ) -> (Verdict, Option<Change>) {
-        let version = compress_document.content.version;
+        let version = compressed.content.version;
         let found = self.find(id);
         let before = found.and_then(|address| self.at(address)).cloned();
         let newest = before
@@ -66,18 +66,16 @@ impl Contents {
         // A replay: no change, and usually nothing to do.
         let replayed = before
             .as_ref()
-            .filter(|before| before.equals(version, compress_document.content.fingerprint));
+            .filter(|before| before.equals(version, compressed.content.fingerprint));
         let is_replay = replayed.is_some();
-        if replayed
-            .is_some_and(|before| before.terms().eq(compress_document.content.terms.numbers()))
-        {
+        if replayed.is_some_and(|before| before.terms().eq(compressed.content.terms.numbers())) {
             return (Verdict::Indexed, None);
         }
         if let Some(address) = found {
             self.take(id, address);
         }
         self.tombstones.forget(id);
-        let after = self.put(id, compress_document);
+        let after = self.put(id, compressed);
         (
             Verdict::Indexed,
             (!is_replay).then_some(Change { before, after }),
@@ -173,12 +171,8 @@ impl Contents {
             .get(address.position)
     }
 
-    fn put(
-        &mut self,
-        id: &str,
-        compress_document: CompressedDocument,
-    ) -> Option<Arc<StoredDocument>> {
-        let CompressedDocument { origin, content } = compress_document;
+    fn put(&mut self, id: &str, compressed: CompressedDocument) -> Option<Arc<StoredDocument>> {
+        let CompressedDocument { origin, content } = compressed;
         let origin = self.shared(origin);
         let table = match self.by_resource.get(&origin.resource) {
             Some(table) => *table,

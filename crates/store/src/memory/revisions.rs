@@ -243,7 +243,7 @@ impl StoredRevisions {
     pub(super) fn write(
         &mut self,
         write: &Write,
-        compress_document: Option<CompressedDocument>,
+        compressed: Option<CompressedDocument>,
     ) -> (Verdict, Option<Change>) {
         let Some(stored) = self.by_target.get_mut(&write.index) else {
             return (
@@ -251,8 +251,8 @@ impl StoredRevisions {
                 None,
             );
         };
-        match compress_document {
-            Some(compress_document) => stored.contents.index(&write.document.id, compress_document),
+        match compressed {
+            Some(compressed) => stored.contents.index(&write.document.id, compressed),
             None => stored
                 .contents
                 .delete(&write.document.id, write.document.version),

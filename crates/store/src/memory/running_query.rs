@@ -294,10 +294,10 @@ impl RunningQuery {
         documents: &[Arc<StoredDocument>],
         memory: &HeldMemory,
     ) -> Result<Vec<Hit>, StoreError> {
-        let mut unpacker = Decompressor::new();
+        let mut decompressor = Decompressor::new();
         let hit = |document: &Arc<StoredDocument>| {
             self.cancellation.check()?;
-            let hit = document.hit(&mut unpacker)?;
+            let hit = document.hit(&mut decompressor)?;
             let memory = memory.clone();
             Ok(Hit { memory, ..hit })
         };

@@ -64,11 +64,11 @@ impl SelectedDocuments {
         if !filter.needs_object() {
             return Ok(self);
         }
-        let mut unpacker = Decompressor::new();
+        let mut decompressor = Decompressor::new();
         let mut chunk = Chunk::new();
         for entry in entries(&self.chunks, self.positions.as_ref()) {
             cancellation.check()?;
-            if filter.matches_object(&entry.document, &mut unpacker) {
+            if filter.matches_object(&entry.document, &mut decompressor) {
                 chunk.push(entry.clone());
             }
         }

@@ -21,7 +21,7 @@ use crate::{
     bulk::{Verdict, Write},
     changes::Change,
     compressed::Compressor,
-    compressed_document::{CompressedDocument, PackError, compress_document},
+    compressed_document::{CompressedDocument, CompressionError, compress_document},
     document::StoredDocument,
     terms::REJECTED,
 };
@@ -190,9 +190,11 @@ impl Memory {
             let mut revisions = shared.lock();
             let changed = change(&mut revisions)?;
             shared.publish(revisions, &changed.changes);
-            Some(changed.removed)
+            // Here, and not where it is awaited: it may be hundreds of thousands of documents.
+            drop(changed.removed);
+            Some(())
         });
-        changed.await?.map(drop).ok_or_else(revision_is_gone)
+        changed.await?.ok_or_else(revision_is_gone)
     }
 
     /// Every document of a revision.
@@ -208,21 +210,27 @@ fn revision_is_gone() -> StoreError {
 
 impl MemoryState {
     fn write(&self, writes: &[Write]) -> Vec<Verdict> {
-        let mut packer = Compressor::new();
+        let mut compressor = Compressor::new();
         let mut verdicts = Vec::with_capacity(writes.len());
         for some in writes.chunks(WRITES_AT_ONCE) {
-            let packed: Vec<Result<Option<CompressedDocument>, PackError>> = some
+            let compressed: Vec<Result<Option<CompressedDocument>, CompressionError>> = some
                 .iter()
                 .map(|write| {
                     let body = write.document.body.as_ref();
                     body.map(|body| {
-                        compress_document(write, body, &self.codec, &self.vocabulary, &mut packer)
+                        compress_document(
+                            write,
+                            body,
+                            &self.codec,
+                            &self.vocabulary,
+                            &mut compressor,
+                        )
                     })
                     .transpose()
                 })
                 .collect();
-            self.apply(some, packed, &mut verdicts);
-            self.pack_again(some.len(), &mut packer);
+            self.apply(some, compressed, &mut verdicts);
+            self.compress_again(some.len(), &mut compressor);
         }
         verdicts
     }
@@ -230,14 +238,14 @@ impl MemoryState {
     fn apply(
         &self,
         writes: &[Write],
-        packed: Vec<Result<Option<CompressedDocument>, PackError>>,
+        all: Vec<Result<Option<CompressedDocument>, CompressionError>>,
         verdicts: &mut Vec<Verdict>,
     ) {
         let (mut hidden, mut visible) = (Vec::new(), Vec::new());
         let mut revisions = self.lock();
-        for (write, compress_document) in writes.iter().zip(packed) {
-            let (verdict, change) = match compress_document {
-                Ok(compress_document) => revisions.write(write, compress_document),
+        for (write, compressed) in writes.iter().zip(all) {
+            let (verdict, change) = match compressed {
+                Ok(compressed) => revisions.write(write, compressed),
                 Err(error) => (Verdict::Rejected(error.to_string()), None),
             };
             verdicts.push(verdict);

@@ -21,6 +21,7 @@ pub(super) fn is_set_aside(name: &str) -> bool {
     DOCUMENT_KEYS.contains(&name) || name.contains('.')
 }
 
+/// Writes `"key":[…]`, or nothing without an item.
 pub(super) fn write_list<'i>(
     out: &mut Vec<u8>,
     key: &str,

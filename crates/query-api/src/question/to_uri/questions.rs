@@ -113,8 +113,8 @@ impl UriWriter {
 }
 
 impl Question {
-    /// The path and the query by which it is asked, below our own group where there are two.
-    /// Search labels of Clusterpedia become parameters, so a question of nearly as many parameters as a
+    /// The path and the query by which it is asked, below our own group where there are two. Search
+    /// labels of Clusterpedia become parameters, so a question of nearly as many parameters as a
     /// request may have may be written with more.
     pub fn to_uri(&self) -> String {
         let uri = match self {

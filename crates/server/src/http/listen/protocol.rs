@@ -73,7 +73,14 @@ pub(super) enum PortProtocol {
     /// HTTP/1.1 without TLS.
     Plain(Router),
     /// TLS, and plain HTTP/1.1 from this machine.
-    Secured(Router, Router, TlsAcceptor),
+    Secured {
+        /// Answers over TLS.
+        secured: Router,
+        /// Answers this machine without TLS.
+        local: Router,
+        /// Accepts connections over TLS.
+        acceptor: TlsAcceptor,
+    },
 }
 
 impl PortProtocol {
@@ -85,7 +92,11 @@ impl PortProtocol {
         }
         let (secured, local, acceptor) = match self {
             Self::Plain(router) => return serve_http_1(stream, router, None, context).await,
-            Self::Secured(secured, local, acceptor) => (secured, local, acceptor),
+            Self::Secured {
+                secured,
+                local,
+                acceptor,
+            } => (secured, local, acceptor),
         };
         match timeout(HANDSHAKE_TIMEOUT, starts_with_tls(&stream)).await {
             Ok(Ok(true)) => {}
@@ -194,12 +205,12 @@ where
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = context.cancel.cancelled() => {
-                        drain(connection.as_mut());
+            drain(connection.as_mut());
             connection.await
         }
         () = context.activity.idles() => {
             context.metrics.closed(CloseReason::Idle);
-                        drain(connection.as_mut());
+            drain(connection.as_mut());
             // The graceful shutdown of an HTTP/2 connection waits for the preface of its client.
             timeout(IDLE_SHUTDOWN_TIMEOUT, connection).await.unwrap_or(Ok(()))
         }

@@ -61,7 +61,8 @@ async fn named(
     let mut new = Vec::new();
     for ((_, wanted), mut result) in queries.iter().zip(results) {
         add_missing(search, wanted, &result, depth);
-        // A chunk has no more objects than a page.
+        // No reason to say that the answer is cut: a chunk fits a page, unless more than a thousand
+        // clusters have the name.
         result.has_more = false;
         new.extend(search.add_all(result, Direction::Uses, depth, |node| {
             let found = wanted.get(&node.key)?;

@@ -7,12 +7,13 @@ use fleetdex_query_api::{question::ListRequest, watch_options::RequestedVersion}
 use fleetdex_store::{changes::Log, merged::Merged};
 
 use crate::{
-    api_error::{ApiError, in_time},
+    api_error::ApiError,
     read::{
         page_reader::{PAGE_TIMEOUT, PageReader},
         snapshot::{sequence_number, sequence_of, wait_for},
         store_moves::PlannedCatalog,
     },
+    store_timeout::in_time,
 };
 
 /// Where a watch starts.

@@ -364,7 +364,7 @@ proptest! {
         prop_assert_eq!(words(&sent), words(&received));
         prop_assert_eq!(sent.sort_position(), received.sort_position());
         prop_assert_eq!((sent.id(), sent.version), (received.id(), received.version));
-        let mut unpacker = Decompressor::new();
-        prop_assert_eq!(sent.object(&mut unpacker).unwrap(), received.object(&mut unpacker).unwrap());
+        let mut decompressor = Decompressor::new();
+        prop_assert_eq!(sent.object(&mut decompressor).unwrap(), received.object(&mut decompressor).unwrap());
     }
 }

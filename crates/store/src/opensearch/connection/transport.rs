@@ -634,9 +634,9 @@ mod tests {
     async fn a_bomb_is_not_unpacked() {
         let store = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let settings = settings(&format!("http://{}", store.local_addr().unwrap()));
-        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        std::io::Write::write_all(&mut packer, &vec![b' '; 16 << 20]).unwrap();
-        let bomb = packer.finish().unwrap();
+        let mut compressor = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        std::io::Write::write_all(&mut compressor, &vec![b' '; 16 << 20]).unwrap();
+        let bomb = compressor.finish().unwrap();
         let length = bomb.len();
         let answering = async move {
             let (mut stream, _) = store.accept().await.unwrap();

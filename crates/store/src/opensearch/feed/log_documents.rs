@@ -76,18 +76,18 @@ impl DocumentPacking {
     }
 
     fn pack_all(&self, writes: &[Write]) -> Vec<Option<Arc<StoredDocument>>> {
-        let mut packer = Compressor::new();
+        let mut compressor = Compressor::new();
         let mut origins = Origins::new();
         writes
             .iter()
-            .map(|write| self.pack_one(write, &mut packer, &mut origins))
+            .map(|write| self.pack_one(write, &mut compressor, &mut origins))
             .collect()
     }
 
     fn pack_one(
         &self,
         write: &Write,
-        packer: &mut Compressor,
+        compressor: &mut Compressor,
         origins: &mut Origins,
     ) -> Option<Arc<StoredDocument>> {
         match compress_document(
@@ -95,7 +95,7 @@ impl DocumentPacking {
             write.document.body.as_ref()?,
             &self.codec,
             &self.vocabulary,
-            packer,
+            compressor,
         ) {
             Ok(CompressedDocument { origin, content }) => {
                 let key = (origin.cluster.clone(), origin.id_prefix.clone());

@@ -15,8 +15,8 @@ use super::{
 use crate::changes::Change;
 
 impl Feed {
-    /// Begins a swap of the queries of a cluster to `new`, or to nothing; with `complete_resources`,
-    /// only of queries about these. `None` if the feed is inactive.
+    /// Begins a swap of the queries of a cluster to `new`, or to nothing; with
+    /// `complete_resources`, only of queries about these. `None` if the feed is inactive.
     pub(crate) fn begin_swap(
         &self,
         cluster: &ClusterName,

@@ -11,7 +11,7 @@ const FOR_EACH_WRITE: usize = 4;
 
 impl MemoryState {
     /// Continues packing again, after this many writes.
-    pub(super) fn pack_again(&self, writes: usize, packer: &mut Compressor) {
+    pub(super) fn compress_again(&self, writes: usize, compressor: &mut Compressor) {
         let Some(mut repacking) = self.codec.take_repacking() else {
             return;
         };
@@ -23,9 +23,11 @@ impl MemoryState {
         if documents.is_empty() {
             return;
         }
-        let mut unpacker = Decompressor::new();
+        let mut decompressor = Decompressor::new();
         for document in documents {
-            if let Err(error) = document.pack_again(&repacking.dictionary, packer, &mut unpacker) {
+            if let Err(error) =
+                document.compress_again(&repacking.dictionary, compressor, &mut decompressor)
+            {
                 tracing::debug!(id = %document.id(), %error, "cannot pack a document again; it stays packed as it was");
             }
         }
