@@ -156,7 +156,7 @@ impl TryFrom<&Cluster> for Member {
             labels: cluster.labels().clone(),
             provider: not_empty(spec.provider.as_ref()),
             region: not_empty(spec.region.as_ref()),
-            zones: zones(cluster),
+            zones: cluster.spec.all_zones(),
             origin: format!("Cluster {}", cluster.name_any()),
             created: cluster
                 .metadata
@@ -204,14 +204,6 @@ fn access(endpoint: ApiServerEndpoint) -> MemberAccess {
         message: format!(
             "the cluster is in Pull mode, in which nothing outside of it needs to reach it, and {PULL_ADVICE}"
         ),
-    }
-}
-
-fn zones(cluster: &Cluster) -> Vec<String> {
-    let spec = &cluster.spec;
-    match spec.zones.as_ref().filter(|zones| !zones.is_empty()) {
-        Some(zones) => zones.clone(),
-        None => not_empty(spec.zone.as_ref()).into_iter().collect(),
     }
 }
 

@@ -1,11 +1,14 @@
-//! `ClusterAffinity`: which member clusters an object is about. `fleetdex_operator::affinity` says
-//! which ones match.
+//! `ClusterAffinity`: which member clusters an object is about.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use super::schema::{self, VALIDATIONS, rules};
+
+mod matching;
+
+pub use matching::ClusterProperties;
 
 /// The keys of a requirement on clusters.
 pub(super) const CLUSTER_KEYS: &str = "key must be provider, region or zone";

@@ -161,6 +161,21 @@ pub struct ClusterSpec {
     pub resource_models: Option<Vec<ResourceModel>>,
 }
 
+impl ClusterSpec {
+    /// Its zones: `zones`, or `zone` where that is empty.
+    pub fn all_zones(&self) -> Vec<String> {
+        match self.zones.as_ref().filter(|zones| !zones.is_empty()) {
+            Some(zones) => zones.clone(),
+            None => self
+                .zone
+                .iter()
+                .filter(|zone| !zone.is_empty())
+                .cloned()
+                .collect(),
+        }
+    }
+}
+
 /// How Karmada synchronises with a member.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMode {

@@ -15,12 +15,14 @@ use fleetdex_clusters::{
     MemberState, definitions::Definitions, discovery::Discovery, source::is_duplicate,
 };
 use fleetdex_core::model::ClusterName;
-use fleetdex_crds::registry::{ResourceRegistry, ResourceRegistrySpec};
+use fleetdex_crds::{
+    affinity::ClusterProperties,
+    registry::{ResourceRegistry, ResourceRegistrySpec},
+};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
 mod activation;
-pub mod affinity;
 pub mod cluster_cache;
 pub mod completeness;
 pub mod controller;
@@ -62,6 +64,19 @@ pub struct MemberView {
     pub definitions: Option<Arc<Definitions>>,
     /// Whether it is the same cluster as another member, under whose name it is indexed.
     pub is_duplicate: bool,
+}
+
+impl MemberView {
+    /// What affinities look at.
+    fn properties(&self) -> ClusterProperties<'_> {
+        ClusterProperties {
+            name: self.name.as_str(),
+            labels: &self.labels,
+            provider: &self.provider,
+            region: &self.region,
+            zones: &self.zones,
+        }
+    }
 }
 
 impl From<&MemberState> for MemberView {

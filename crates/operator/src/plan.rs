@@ -22,7 +22,7 @@ pub use self::{
     },
     store::{store_location, store_name},
 };
-use super::{MemberView, RegistryView, affinity};
+use super::{MemberView, RegistryView};
 
 /// Plans the registries on the members. `rules` say what objects mean.
 pub fn plan(registries: &[RegistryView], members: &[MemberView], rules: &RuleSet) -> Plan {
@@ -39,7 +39,7 @@ pub fn plan(registries: &[RegistryView], members: &[MemberView], rules: &RuleSet
         outcome.not_found = missing_names(registry, members);
         for member in members
             .iter()
-            .filter(|member| affinity::matches(&registry.spec.target_cluster, member))
+            .filter(|member| registry.spec.target_cluster.matches(member.properties()))
         {
             let mut part = RegistryOnMember {
                 registry,

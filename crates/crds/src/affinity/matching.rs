@@ -4,28 +4,45 @@
 //! [`util.ClusterMatches`](https://github.com/karmada-io/karmada/blob/master/pkg/util/selector.go):
 //! all parts must hold, `exclude` wins, and a requirement that makes no sense selects nothing.
 
+use std::collections::BTreeMap;
+
 use fleetdex_core::selector::{LabelRequirement, LabelSelector, LabelTest};
-use fleetdex_crds::affinity::{ClusterAffinity, ClusterFieldSelector, FieldSelectorRequirement};
 
-use super::MemberView;
+use super::{ClusterAffinity, ClusterFieldSelector, FieldSelectorRequirement};
 
-/// Whether the affinity selects a cluster.
-pub fn matches(affinity: &ClusterAffinity, cluster: &MemberView) -> bool {
-    let name = cluster.name.as_str();
-    if affinity.exclude.iter().any(|excluded| excluded == name) {
-        return false;
-    }
-    let named = affinity.cluster_names.is_empty()
-        || affinity.cluster_names.iter().any(|desired| desired == name);
-    named
-        && labels_match(affinity, cluster)
-        && affinity
-            .field_selector
-            .as_ref()
-            .is_none_or(|fields| fields_match(fields, cluster))
+/// What affinities look at of a cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterProperties<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Labels of its `Cluster` object.
+    pub labels: &'a BTreeMap<String, String>,
+    /// `spec.provider`; empty when it is not known.
+    pub provider: &'a str,
+    /// `spec.region`; empty when it is not known.
+    pub region: &'a str,
+    /// Its zones.
+    pub zones: &'a [String],
 }
 
-fn labels_match(affinity: &ClusterAffinity, cluster: &MemberView) -> bool {
+impl ClusterAffinity {
+    /// Whether the affinity selects a cluster.
+    pub fn matches(&self, cluster: ClusterProperties<'_>) -> bool {
+        let is = |name: &String| name == cluster.name;
+        if self.exclude.iter().any(is) {
+            return false;
+        }
+        let named = self.cluster_names.is_empty() || self.cluster_names.iter().any(is);
+        named
+            && labels_match(self, cluster)
+            && self
+                .field_selector
+                .as_ref()
+                .is_none_or(|fields| fields_match(fields, cluster))
+    }
+}
+
+fn labels_match(affinity: &ClusterAffinity, cluster: ClusterProperties<'_>) -> bool {
     let Some(selector) = &affinity.label_selector else {
         return true;
     };
@@ -33,12 +50,12 @@ fn labels_match(affinity: &ClusterAffinity, cluster: &MemberView) -> bool {
         .is_ok_and(|labels| labels.matches(|key| cluster.labels.get(key).map(String::as_str)))
 }
 
-fn fields_match(selector: &ClusterFieldSelector, cluster: &MemberView) -> bool {
+fn fields_match(selector: &ClusterFieldSelector, cluster: ClusterProperties<'_>) -> bool {
     selector
         .match_expressions
         .iter()
         .all(|requirement| match requirement.key.as_str() {
-            "zone" => zones_match(requirement, &cluster.zones),
+            "zone" => zones_match(requirement, cluster.zones),
             _ => field_matches(requirement, cluster),
         })
 }
@@ -58,10 +75,10 @@ fn zones_match(requirement: &FieldSelectorRequirement, zones: &[String]) -> bool
 
 /// `provider` and `region` are compared like labels that are absent when they are empty; any other
 /// key is an absent label.
-fn field_matches(requirement: &FieldSelectorRequirement, cluster: &MemberView) -> bool {
+fn field_matches(requirement: &FieldSelectorRequirement, cluster: ClusterProperties<'_>) -> bool {
     let value = match requirement.key.as_str() {
-        "provider" => cluster.provider.as_str(),
-        "region" => cluster.region.as_str(),
+        "provider" => cluster.provider,
+        "region" => cluster.region,
         _ => "",
     };
     value_matches(requirement, value)
@@ -96,21 +113,15 @@ mod tests {
 
     use super::*;
 
-    fn cluster() -> MemberView {
-        MemberView {
-            name: "member1".parse().unwrap(),
-            labels: [("env".to_owned(), "prod".to_owned())].into(),
-            provider: "acme".to_owned(),
-            region: String::new(),
-            zones: vec!["z1".to_owned(), "z2".to_owned()],
-            discovery: None,
-            definitions: None,
-            is_duplicate: false,
-        }
-    }
-
     fn selects(affinity: Value) -> bool {
-        matches(&serde_json::from_value(affinity).unwrap(), &cluster())
+        let affinity: ClusterAffinity = serde_json::from_value(affinity).unwrap();
+        affinity.matches(ClusterProperties {
+            name: "member1",
+            labels: &[("env".to_owned(), "prod".to_owned())].into(),
+            provider: "acme",
+            region: "",
+            zones: &["z1".to_owned(), "z2".to_owned()],
+        })
     }
 
     fn selects_by_field(key: &str, operator: &str, values: &[&str]) -> bool {
@@ -190,10 +201,7 @@ mod tests {
                 "zone {operator} {values:?}"
             );
         }
-        let numbered = MemberView {
-            zones: vec!["z1".to_owned(), "7".to_owned()],
-            ..cluster()
-        };
+        let numbered = ["z1".to_owned(), "7".to_owned()];
         for (operator, bound, selected) in [
             ("Gt", "6", true),
             ("Gt", "7", false),
@@ -207,15 +215,11 @@ mod tests {
                 values: vec![bound.into()],
             };
             assert_eq!(
-                zones_match(&requirement, &numbered.zones),
+                zones_match(&requirement, &numbered),
                 selected,
                 "zone {operator} {bound}"
             );
         }
-        let nowhere = MemberView {
-            zones: Vec::new(),
-            ..cluster()
-        };
         for (operator, selected) in [
             ("In", false),
             ("NotIn", true),
@@ -227,11 +231,7 @@ mod tests {
                 operator: operator.into(),
                 values: vec!["z1".into()],
             };
-            assert_eq!(
-                zones_match(&requirement, &nowhere.zones),
-                selected,
-                "zone {operator}"
-            );
+            assert_eq!(zones_match(&requirement, &[]), selected, "zone {operator}");
         }
     }
 
