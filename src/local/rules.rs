@@ -2,8 +2,8 @@
 
 use anyhow::bail;
 use clap::Args;
+use fleetdex_cli::documents::{DocumentReader, SourceDocument};
 use fleetdex_interpreter::{customization, rules::RuleSet, value};
-use fleetdex_interpreter_workbench::documents::{DocumentReader, SourceDocument};
 use fleetdex_operator::interpreter_rules::{acceptance::accepted, assemble};
 
 /// The files with rules.

@@ -148,6 +148,18 @@ pub async fn run<A, C>(args: &A, command: C) -> ExitCode
 where
     C: AsyncFnOnce(&A, &mut Console<'_>) -> Result<bool, CommandError>,
 {
+    if completes(args, command).await {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// The same for a command with exit codes of its own: whether it completed.
+pub async fn completes<A, C>(args: &A, command: C) -> bool
+where
+    C: AsyncFnOnce(&A, &mut Console<'_>) -> Result<bool, CommandError>,
+{
     let (mut out, mut err) = (io::BufWriter::new(io::stdout()), io::stderr());
     let mut console = Console {
         out: &mut out,
@@ -155,11 +167,7 @@ where
         has_colours: wants_colours(),
     };
     let result = command(args, &mut console).await;
-    if console.finish(result) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    console.finish(result)
 }
 
 /// Colours are used on a capable terminal, unless `NO_COLOR` is set: <https://no-color.org>

@@ -18,6 +18,7 @@ pub mod console;
 mod control_plane_args;
 pub mod count;
 pub mod crd;
+pub mod documents;
 pub mod explain;
 pub mod get;
 pub mod images;

@@ -4,6 +4,7 @@
 //! Source of the texts and the layout: `pkg/karmadactl/interpret/check.go` of
 //! <https://github.com/karmada-io/karmada>. It looks at targets and scripts only.
 
+use fleetdex_cli::documents::SourceDocument;
 use fleetdex_core::terminal::escaped_line;
 use fleetdex_interpreter::{
     Operation,
@@ -12,10 +13,7 @@ use fleetdex_interpreter::{
 };
 use serde_json::{Map, Value};
 
-use super::{
-    documents::SourceDocument,
-    rules::{CustomizationRule, RULES, check_type},
-};
+use super::rules::{CustomizationRule, RULES, check_type};
 
 const SEPARATOR: &str = "-----------------------------------";
 /// Spaces after the widest cell of a column, and the least width of a column, as in kubectl.

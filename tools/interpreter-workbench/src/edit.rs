@@ -12,6 +12,7 @@ use std::{
 
 use fleetdex_cli::{
     console::{CommandError, Console},
+    documents::{DocumentReader, SourceDocument},
     kubeconfig::storage,
 };
 use fleetdex_core::{model::causes, terminal::escaped_line, yaml};
@@ -19,13 +20,7 @@ use fleetdex_interpreter::{customization::KIND, value::text};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use super::{
-    check::check,
-    documents::{DocumentReader, SourceDocument},
-    execute::compile,
-    key_order::sorted,
-    rules::check_type,
-};
+use super::{check::check, execute::compile, key_order::sorted, rules::check_type};
 mod script_file;
 
 use self::script_file::ScriptFile;

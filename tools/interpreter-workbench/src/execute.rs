@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use fleetdex_cli::console::{CommandError, Console};
+use fleetdex_cli::{
+    console::{CommandError, Console},
+    documents::DocumentReader,
+};
 use fleetdex_core::{model::causes, terminal::escaped_line};
 use fleetdex_interpreter::{
     InterpretError, Operation, Request, Response,
@@ -15,7 +18,6 @@ use fleetdex_interpreter::{
 
 use super::{
     args::InterpretArgs,
-    documents::DocumentReader,
     inputs::{ITEM_MEMBERS, InputError, OperationInputs, read_items, read_object},
     level_sources::{NamedLevels, levels},
     output,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fleetdex_interpreter::{Operation, Request, request::AggregatedStatusItem};
 use serde_json::{Map, Value};
 
-use super::documents::{DocumentError, DocumentReader, SourceDocument};
+use fleetdex_cli::documents::{DocumentError, DocumentReader, SourceDocument};
 
 /// The inputs cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use fleetdex_cli::documents::{
+    DocumentError, DocumentReader, SourceDocument, has_known_extension, parse,
+};
 use fleetdex_core::model::causes;
 use fleetdex_interpreter::{
     customization::{Customization, CustomizationSet, ScriptConflict},
@@ -11,11 +14,7 @@ use fleetdex_interpreter::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{
-    args::InterpretArgs,
-    documents::{DocumentError, DocumentReader, SourceDocument, has_known_extension, parse},
-    rules::check_type,
-};
+use super::{args::InterpretArgs, rules::check_type};
 
 /// The key of a `ConfigMap` with a map of scripts, in which names may be wildcards.
 const ALL_KINDS: &str = "resource.customizations";

@@ -12,13 +12,15 @@ use std::{
     sync::Arc,
 };
 
-use fleetdex_cli::console::{CommandError, Console};
+use fleetdex_cli::{
+    console::{CommandError, Console},
+    documents::DocumentReader,
+};
 use fleetdex_interpreter::Operation;
 use fleetdex_webhooks::client::CallWebhook;
 
 mod args;
 mod check;
-pub mod documents;
 mod edit;
 mod execute;
 mod inputs;
@@ -30,7 +32,6 @@ mod webhook_level;
 
 pub use self::{args::InterpretArgs, output::ResultFormat};
 use self::{
-    documents::DocumentReader,
     rules::{CustomizationRule, RULES},
     webhook_level::{WebhookConnector, client, resolve},
 };
