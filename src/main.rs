@@ -10,6 +10,7 @@ use fleetdex::{app, doctor, local};
 use fleetdex_cli::{self as cli, console};
 use fleetdex_core::{model, terminal};
 use fleetdex_dashboards_commands as dashboards;
+use fleetdex_distribution_commands as distribution;
 use fleetdex_interpreter_workbench as interpret;
 use fleetdex_migrate as migrate;
 use fleetdex_telemetry::log::{self, LogArgs};
@@ -69,6 +70,8 @@ enum Command {
     /// Say what an object means: its health, replicas, status or dependencies, by rules, scripts
     /// and webhooks
     Interpret(Box<interpret::InterpretArgs>),
+    /// Show which objects policies would place in which clusters, and why not in the others
+    Plan(distribution::PlanArgs),
     /// Open the web page
     Ui(cli::ui::UiArgs),
     /// Write a kubeconfig context with which kubectl uses the fleet as one cluster
@@ -163,6 +166,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => once(doctor::run(*args))?,
         Command::Explain(args) => Ok(once(console::run(&args, cli::explain::explain))?),
         Command::Interpret(args) => Ok(once(console::run(&*args, interpret::run))?),
+        Command::Plan(args) => Ok(once(distribution::run(&args))?),
         Command::Ui(args) => Ok(once(console::run(&args, cli::ui::ui))?),
         Command::Kubeconfig(args) => Ok(once(console::run(&args, cli::kubeconfig::kubeconfig))?),
         Command::Dashboards(args) => Ok(once(console::run(&args, dashboards::run))?),

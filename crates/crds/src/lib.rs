@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod cluster_cache;
 pub mod condition;
 pub mod interpreter;
+pub mod policy;
 pub mod registry;
 pub mod schema;
 pub mod validation;

@@ -48,13 +48,19 @@ pub fn invalid_fields(spec: &ResourceRegistrySpec) -> Vec<InvalidField> {
     if let Some(store) = store.and_then(|backend| backend.open_search.as_ref()) {
         found.store("spec.backendStore.openSearch", store);
     }
-    found.0
+    found.into_fields()
 }
 
+/// What was found so far.
 #[derive(Default)]
-struct InvalidFields(Vec<InvalidField>);
+pub(crate) struct InvalidFields(Vec<InvalidField>);
 
 impl InvalidFields {
+    /// What was found.
+    pub(crate) fn into_fields(self) -> Vec<InvalidField> {
+        self.0
+    }
+
     fn add(&mut self, path: &str, problem: impl Into<String>) {
         self.0.push(InvalidField {
             path: path.to_owned(),
@@ -62,13 +68,15 @@ impl InvalidFields {
         });
     }
 
-    fn require(&mut self, is_valid: bool, path: &str, problem: &str) {
+    /// Adds a problem unless the value is valid.
+    pub(crate) fn require(&mut self, is_valid: bool, path: &str, problem: &str) {
         if !is_valid {
             self.add(path, problem);
         }
     }
 
-    fn count(&mut self, path: &str, entries: usize, most: usize) {
+    /// Adds a problem if a list has too many entries.
+    pub(crate) fn count(&mut self, path: &str, entries: usize, most: usize) {
         if entries > most {
             self.add(path, format!("it has {entries} entries, at most {most}"));
         }
@@ -89,7 +97,8 @@ impl InvalidFields {
         }
     }
 
-    fn affinity(&mut self, path: &str, affinity: &ClusterAffinity) {
+    /// Adds the problems of an affinity.
+    pub(crate) fn affinity(&mut self, path: &str, affinity: &ClusterAffinity) {
         for (field, names) in [
             ("clusterNames", &affinity.cluster_names),
             ("exclude", &affinity.exclude),

@@ -54,6 +54,31 @@ pub fn requests_of_pod_spec(spec: Tree<'_>) -> (f64, i64) {
     (total("cpu") as f64 / 1000.0, total("memory"))
 }
 
+/// What a pod of a spec requests of each resource: CPU in thousandths, others in units. A quantity
+/// that is none counts as zero.
+pub fn resources_of_pod_spec(spec: Tree<'_>) -> BTreeMap<String, i64> {
+    let totals = Requests::of_pod(spec).totals.into_iter();
+    totals
+        .map(|(name, total)| (name.to_owned(), total))
+        .collect()
+}
+
+/// The same for a list of quantities by resource, such as the allocatable resources of a node.
+pub fn resources_of(quantities: Tree<'_>) -> BTreeMap<String, i64> {
+    let mut requests = Requests::default();
+    for (name, quantity) in quantities
+        .as_object()
+        .into_iter()
+        .flat_map(TreeMembers::iter)
+    {
+        requests.add(name, quantity, i64::saturating_add);
+    }
+    let totals = requests.totals.into_iter();
+    totals
+        .map(|(name, total)| (name.to_owned(), total))
+        .collect()
+}
+
 fn node_claim(spec: Tree<'_>) -> Option<NodeClaim> {
     let affinity = at(
         spec,

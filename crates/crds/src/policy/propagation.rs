@@ -1,0 +1,180 @@
+//! The spec of `PropagationPolicy` and `ClusterPropagationPolicy`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde::{Deserialize, Serialize};
+
+use super::ClusterPlacement;
+
+/// What is propagated, and where to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PropagationSpec {
+    /// The objects; one selector that selects an object is enough.
+    #[serde(default)]
+    pub resource_selectors: Vec<TemplateSelector>,
+    /// Without effect; Karmada has deprecated it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub association: Option<bool>,
+    /// Whether what an object needs, such as its `ConfigMap`s, goes with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub propagate_deps: bool,
+    /// The clusters.
+    #[serde(default)]
+    pub placement: ClusterPlacement,
+    /// Of several policies that select an object, the one with the greatest priority claims it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// `Always`: takes objects from policies of lower priority. Default: `Never`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemption: Option<String>,
+    /// Names of override policies without which nothing is propagated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependent_overrides: Vec<String>,
+    /// The scheduler that places the objects. Default: `default-scheduler`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler_name: Option<String>,
+    /// When objects leave a cluster that fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failover: Option<Failover>,
+    /// What happens where a cluster has the object already: `Abort` (the default) or `Overwrite`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conflict_resolution: Option<String>,
+    /// `Lazy`: a change of the policy has an effect when the object changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activation_preference: Option<String>,
+    /// Where nothing is written for the time being.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspension: Option<Suspension>,
+    /// Whether the clusters keep their objects when the object of the control plane is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preserve_resources_on_deletion: Option<bool>,
+    /// Which objects are placed first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule_priority: Option<SchedulePriority>,
+}
+
+/// Objects of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateSelector {
+    /// Group and version, such as `apps/v1`.
+    #[serde(default)]
+    pub api_version: String,
+    /// Kind, such as `Deployment`.
+    #[serde(default)]
+    pub kind: String,
+    /// Namespace; empty: that of the policy, or every one for a cluster-scoped policy.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Name; empty: all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Labels of the objects; ignored beside a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<LabelSelector>,
+}
+
+/// Where nothing is written for the time being.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Suspension {
+    /// In all clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatching: Option<bool>,
+    /// In these clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatching_on_clusters: Option<DispatchingClusters>,
+}
+
+/// Clusters by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DispatchingClusters {
+    /// Their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cluster_names: Vec<String>,
+}
+
+/// Which objects are placed first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SchedulePriority {
+    /// `KubePriorityClass`.
+    #[serde(default)]
+    pub priority_class_source: String,
+    /// Name of the `PriorityClass`.
+    #[serde(default)]
+    pub priority_class_name: String,
+}
+
+/// When objects leave a cluster that fails.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Failover {
+    /// An object that is not healthy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<ApplicationFailover>,
+    /// A cluster whose taints the objects do not tolerate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterFailover>,
+}
+
+/// When an object that is not healthy leaves its cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApplicationFailover {
+    /// How long it has to be unhealthy.
+    #[serde(default)]
+    pub decision_conditions: DecisionConditions,
+    /// When the old object is deleted: `Directly`, `Gracefully` (the default) or `Never`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purge_mode: Option<String>,
+    /// Seconds after which a graceful eviction ends in any case. Default: 600.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_period_seconds: Option<i32>,
+    /// What the new object is given of the status of the old one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_preservation: Option<StatePreservation>,
+}
+
+/// How long an object has to be unhealthy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionConditions {
+    /// Seconds. Default: 300.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toleration_seconds: Option<i32>,
+}
+
+/// How objects leave a cluster whose taints they do not tolerate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterFailover {
+    /// When the old object is deleted: `Directly` or `Gracefully` (the default).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purge_mode: Option<String>,
+    /// What the new object is given of the status of the old one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_preservation: Option<StatePreservation>,
+}
+
+/// What the new object is given of the status of the old one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatePreservation {
+    /// A label for each of these.
+    #[serde(default)]
+    pub rules: Vec<StatePreservationRule>,
+}
+
+/// One value of the status as a label.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatePreservationRule {
+    /// The key of the label.
+    #[serde(default)]
+    pub alias_label_name: String,
+    /// A `JSONPath` within the status.
+    #[serde(default)]
+    pub json_path: String,
+}

@@ -1,0 +1,70 @@
+//! Which clusters an object can go to, and every reason why the others do not fit.
+
+use std::collections::BTreeSet;
+
+use fleetdex_crds::{affinity::ClusterAffinity, policy::ClusterPlacement};
+
+use crate::{cluster::TargetCluster, spread::SpreadKey};
+
+/// What is asked of clusters.
+#[derive(Clone, Copy, Debug)]
+pub struct Requirements<'a> {
+    /// Group and version of the object.
+    pub api_version: &'a str,
+    /// Its kind.
+    pub kind: &'a str,
+    /// The clusters that the policy wants.
+    pub affinities: &'a [&'a ClusterAffinity],
+    /// Its other rules.
+    pub placement: &'a ClusterPlacement,
+    /// The clusters that have the object now. A new taint, or a list of kinds that is incomplete,
+    /// takes nothing away from them.
+    pub current: &'a BTreeSet<String>,
+    /// The clusters that the object is leaving.
+    pub evicting: &'a BTreeSet<String>,
+}
+
+impl Requirements<'_> {
+    /// All reasons why the object does not go to a cluster; none: it can.
+    pub fn reasons(&self, cluster: &TargetCluster) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if cluster.is_terminating {
+            reasons.push("the cluster is being deleted".to_owned());
+        }
+        let properties = cluster.properties();
+        let is_selected =
+            self.affinities.is_empty() || self.affinities.iter().any(|one| one.matches(properties));
+        if !is_selected {
+            reasons.push("the policy's cluster affinity does not select it".to_owned());
+        }
+        let is_current = self.current.contains(&cluster.name);
+        if !is_current {
+            let tolerations = &self.placement.cluster_tolerations;
+            if let Some(taint) = cluster.untolerated_taint(tolerations) {
+                reasons.push(format!("its taint {} is not tolerated", shown(taint)));
+            }
+            if cluster.serves(self.api_version, self.kind) == Some(false) {
+                let (api_version, kind) = (self.api_version, self.kind);
+                reasons.push(format!("it does not serve {kind} of {api_version}"));
+            }
+        }
+        for constraint in &self.placement.spread_constraints {
+            let key = SpreadKey::of(constraint);
+            if key.groups(cluster).is_empty() {
+                reasons.push(format!("it has no {key}, by which the policy spreads"));
+            }
+        }
+        if self.evicting.contains(&cluster.name) {
+            reasons.push("the object is being evicted from it".to_owned());
+        }
+        reasons
+    }
+}
+
+/// A taint as kubectl writes it.
+fn shown(taint: &k8s_openapi::api::core::v1::Taint) -> String {
+    match taint.value.as_deref().filter(|value| !value.is_empty()) {
+        Some(value) => format!("{}={value}:{}", taint.key, taint.effect),
+        None => format!("{}:{}", taint.key, taint.effect),
+    }
+}

@@ -1,0 +1,27 @@
+//! Which objects of a control plane go to which clusters, how their replicas are divided, and what
+//! they are there.
+//!
+//! ```text
+//!  plan ──> claim, templates          which policy an object belongs to
+//!    ├────> placing ──> candidates    which clusters it can go to
+//!    │         ├──────> spread        which of them are chosen
+//!    │         └──────> division      how many replicas each of them gets
+//!    ├────> room                      how many replicas there is room for
+//!    └────> desired ──> overrides     what the object is in a cluster
+//! ```
+//!
+//! Guarantee: nothing here does I/O or reads a clock. The same inputs give the same plan, in
+//! whatever order they are given. Names and meaning are those of Karmada; where it is different on
+//! purpose, the function says so.
+
+pub mod candidates;
+pub mod claim;
+pub mod cluster;
+pub mod desired;
+pub mod division;
+pub mod overrides;
+pub mod placing;
+pub mod plan;
+pub mod room;
+pub mod spread;
+pub mod templates;

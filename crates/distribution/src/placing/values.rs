@@ -1,0 +1,71 @@
+//! What is placed, and where it goes.
+
+use std::collections::BTreeSet;
+
+use fleetdex_crds::policy::ClusterPlacement;
+use serde::Serialize;
+
+use crate::division::Shares;
+
+/// What is placed.
+#[derive(Clone, Debug, Default)]
+pub struct PlacedObject {
+    /// Group and version.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// UID; decides who gets the odd replica.
+    pub uid: String,
+    /// The replicas, if the object has replicas or its pods require something.
+    pub replicas: Option<i64>,
+    /// Whether it has several pod templates, whose replicas are not divided.
+    pub has_components: bool,
+}
+
+/// Where an object was placed before.
+#[derive(Clone, Debug, Default)]
+pub struct PreviousPlacement {
+    /// The clusters and their replicas.
+    pub clusters: Shares,
+    /// The clusters that the object is leaving.
+    pub evicting: BTreeSet<String>,
+    /// The rules by which it was placed, if they are known.
+    pub placement: Option<ClusterPlacement>,
+    /// The group of clusters that was used.
+    pub affinity_name: Option<String>,
+    /// Whether the object is to be placed as if it were new.
+    pub is_rebalanced: bool,
+    /// Whether clusters keep the object when it is deleted from the control plane.
+    pub preserves: bool,
+}
+
+/// A cluster and its replicas.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlacedReplicas {
+    /// The cluster.
+    pub name: String,
+    /// Its replicas; 0 for objects without replicas.
+    pub replicas: i64,
+}
+
+/// Why a cluster does not get the object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NotChosen {
+    /// The cluster.
+    pub cluster: String,
+    /// Every reason.
+    pub reason: String,
+}
+
+/// Where an object goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placed {
+    /// The clusters, by name.
+    pub clusters: Vec<PlacedReplicas>,
+    /// The group of clusters that is used.
+    pub affinity_name: Option<String>,
+    /// Why the object could not be placed; `clusters` is then what was there before.
+    pub unschedulable: Option<String>,
+    /// The other clusters.
+    pub not_chosen: Vec<NotChosen>,
+}

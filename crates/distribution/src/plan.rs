@@ -1,0 +1,396 @@
+//! The plan: where every object goes, what it is there, and what is in the way.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use fleetdex_crds::policy::PropagationSpec;
+use fleetdex_interpreter::{
+    Request, Response,
+    request::{DependentObject, ReplicaRequirements},
+    value::{list, text},
+};
+use serde_json::Value;
+
+use crate::{
+    claim::{self, Policy},
+    cluster::TargetCluster,
+    desired::{DistributedObject, Operations, is_divided, write_order},
+    division::{MAX_REPLICAS, Shares},
+    overrides::ObjectOverrides,
+    placing::{PlacedObject, Placer, PreviousPlacement},
+    room::ClusterRoom,
+    templates::never_propagated,
+};
+
+mod dependencies;
+mod values;
+mod writing;
+
+use dependencies::Dependencies;
+pub use values::{
+    DistributionInputs, DistributionPlan, PlanConflict, PlannedBinding, PlannedDeletion,
+    PlannedObject, Requirer, SkippedObject, TemplateName,
+};
+use writing::{PlanWriter, may_overwrite};
+
+/// Makes the plan.
+pub fn plan(inputs: &DistributionInputs, operations: &impl Operations) -> DistributionPlan {
+    let mut planner = Planner {
+        inputs,
+        operations,
+        clusters: inputs.clusters.clone(),
+        room: inputs.room.clone(),
+        knows_dependencies: true,
+        plan: DistributionPlan::default(),
+    };
+    planner
+        .clusters
+        .sort_by(|one, other| one.name.cmp(&other.name));
+    planner.run();
+    planner.plan
+}
+
+/// An object with its policy.
+struct Claimed<'a> {
+    name: TemplateName,
+    object: &'a Value,
+    policy: &'a Policy,
+}
+
+struct Planner<'a, O> {
+    inputs: &'a DistributionInputs,
+    operations: &'a O,
+    /// The clusters, with the kinds that they will serve.
+    clusters: Vec<TargetCluster>,
+    room: BTreeMap<String, ClusterRoom>,
+    /// Whether it is known of every object what it needs.
+    knows_dependencies: bool,
+    plan: DistributionPlan,
+}
+
+/// Where an object goes.
+struct PlacedTemplate {
+    binding: PlannedBinding,
+    /// The replicas of each cluster, if the object has replicas.
+    shares: Option<Shares>,
+    is_written: bool,
+}
+
+impl<'a, O: Operations> Planner<'a, O> {
+    fn run(&mut self) {
+        let claimed = self.claimed();
+        let mut dependencies = Dependencies::default();
+        let mut placed = Vec::new();
+        for one in claimed {
+            let found = self.place_with_dependencies(&one, &mut dependencies);
+            placed.push((one, found));
+        }
+        self.write(placed, &dependencies);
+    }
+
+    /// The objects that belong to policies; definitions come first, because clusters will serve
+    /// their kinds then.
+    fn claimed(&mut self) -> Vec<Claimed<'a>> {
+        let mut claimed = Vec::new();
+        for object in &self.inputs.templates {
+            let Some(policy) =
+                claim::claiming(&self.inputs.policies, object, claimed_by(object).as_ref())
+            else {
+                continue;
+            };
+            let name = TemplateName::of(object);
+            match never_propagated(object) {
+                Some(reason) => self.plan.skipped.push(SkippedObject {
+                    resource: name,
+                    reason: reason.to_owned(),
+                }),
+                None => claimed.push(Claimed {
+                    name,
+                    object,
+                    policy,
+                }),
+            }
+        }
+        self.plan
+            .skipped
+            .sort_by(|one, other| one.resource.cmp(&other.resource));
+        claimed.sort_by_cached_key(|one| (write_order(one.object) > 1, one.name.clone()));
+        claimed
+    }
+
+    fn place_with_dependencies(
+        &mut self,
+        one: &Claimed<'a>,
+        dependencies: &mut Dependencies,
+    ) -> PlacedTemplate {
+        let mut found = self.place(one);
+        if one.policy.spec.propagate_deps {
+            match self.required(one) {
+                Ok(required) => dependencies.add(
+                    Requirer {
+                        name: one.name.clone(),
+                        clusters: found.binding.cluster_names(),
+                        overwrites: may_overwrite(one.object, Some(&one.policy.spec)),
+                    },
+                    required,
+                ),
+                Err(error) => {
+                    self.knows_dependencies = false;
+                    found.binding.unschedulable.get_or_insert(error);
+                }
+            }
+        }
+        if write_order(one.object) == 1 {
+            self.add_served(one.object, &found.binding.cluster_names());
+        }
+        found
+    }
+
+    fn write(&mut self, placed: Vec<(Claimed<'a>, PlacedTemplate)>, dependencies: &Dependencies) {
+        let inputs = self.inputs;
+        let mut writer = PlanWriter {
+            inputs,
+            operations: self.operations,
+            clusters: &self.clusters,
+            knows_dependencies: self.knows_dependencies,
+            plan: &mut self.plan,
+        };
+        let mut names = BTreeSet::new();
+        for (one, mut found) in placed {
+            names.insert(one.name.clone());
+            let spec = &one.policy.spec;
+            let requirers = dependencies.of(&one.name, one.object);
+            found.binding.add_requirers(&requirers);
+            found.binding.suspend(spec);
+            if found.is_written {
+                let overwrites = may_overwrite(one.object, Some(spec))
+                    || requirers.iter().any(|requirer| requirer.overwrites);
+                let template = DistributedObject {
+                    object: one.object,
+                    shares: found.shares.as_ref(),
+                    is_divided: is_divided(spec.placement.replica_scheduling.as_ref()),
+                };
+                writer.write(&template, &found.binding, overwrites);
+            }
+            writer.plan.bindings.push(found.binding);
+        }
+        for object in &inputs.templates {
+            let name = TemplateName::of(object);
+            let requirers = dependencies.of(&name, object);
+            let is_placed = names.contains(&name);
+            if is_placed || requirers.is_empty() || never_propagated(object).is_some() {
+                continue;
+            }
+            let mut binding = PlannedBinding::of_dependency(name);
+            binding.add_requirers(&requirers);
+            let overwrites =
+                may_overwrite(object, None) || requirers.iter().any(|requirer| requirer.overwrites);
+            writer.write(&DistributedObject::whole(object), &binding, overwrites);
+            writer.plan.bindings.push(binding);
+        }
+        writer
+            .plan
+            .bindings
+            .sort_by(|one, other| one.resource.cmp(&other.resource));
+        writer.add_deletions();
+        writer.add_namespaces();
+        writer.plan.objects.sort_by_cached_key(|one| {
+            (
+                one.cluster.clone(),
+                write_order(&one.object),
+                TemplateName::of(&one.object),
+            )
+        });
+        writer.plan.conflicts.sort_by(|one, other| {
+            (&one.cluster, &one.resource).cmp(&(&other.cluster, &other.resource))
+        });
+    }
+
+    /// Places an object.
+    fn place(&mut self, one: &Claimed<'a>) -> PlacedTemplate {
+        let none = PreviousPlacement::default();
+        let previous = self.inputs.previous.get(&one.name).unwrap_or(&none);
+        let mut binding = PlannedBinding {
+            policy: Some(one.policy.shown()),
+            ..PlannedBinding::of_dependency(one.name.clone())
+        };
+        let spec = &one.policy.spec;
+        let (object, requirements) = match self.placed_object(one) {
+            Ok(found) => found,
+            Err(error) => return self.left(binding, previous, error),
+        };
+        if let Some(reason) = self.missing_overrides(one) {
+            return self.left(binding, previous, reason);
+        }
+        let has_replicas = object.replicas.is_some() && !object.has_components;
+        let scheduler = spec.scheduler_name.as_deref().unwrap_or_default();
+        if !matches!(scheduler, "" | "default-scheduler") {
+            // The other scheduler says where the object is, and this writes it there.
+            let reason = format!("schedulerName leaves it to the scheduler {scheduler}");
+            return PlacedTemplate {
+                shares: has_replicas.then(|| previous.clusters.clone()),
+                is_written: true,
+                ..self.left(binding, previous, reason)
+            };
+        }
+        let room = RefCell::new(BTreeMap::new());
+        let room_of = |cluster: &TargetCluster| {
+            let known = room.borrow().get(&cluster.name).copied();
+            known.unwrap_or_else(|| {
+                let known = self.room.get(&cluster.name);
+                let found = known.map_or(0, |room| room.replicas(requirements.as_ref()));
+                room.borrow_mut().insert(cluster.name.clone(), found);
+                found
+            })
+        };
+        let placed = Placer {
+            object: &object,
+            placement: &one.policy.spec.placement,
+            clusters: &self.clusters,
+            previous,
+            room: &room_of,
+        }
+        .place();
+        let shares: Shares = placed
+            .clusters
+            .iter()
+            .map(|cluster| (cluster.name.clone(), cluster.replicas))
+            .collect();
+        for (cluster, replicas) in &shares {
+            let before = previous.clusters.get(cluster).copied().unwrap_or(0);
+            let more = replicas.saturating_sub(before);
+            if let Some(room) = self.room.get_mut(cluster) {
+                room.reserve(requirements.as_ref(), more);
+            }
+        }
+        binding.set(placed);
+        PlacedTemplate {
+            binding,
+            shares: has_replicas.then_some(shares),
+            is_written: true,
+        }
+    }
+
+    /// Leaves an object where it is, and writes nothing.
+    fn left(
+        &self,
+        mut binding: PlannedBinding,
+        previous: &PreviousPlacement,
+        reason: String,
+    ) -> PlacedTemplate {
+        binding.keep(previous, &self.clusters, reason);
+        PlacedTemplate {
+            binding,
+            shares: None,
+            is_written: false,
+        }
+    }
+
+    /// The override policies without which the object is not placed.
+    fn missing_overrides(&self, one: &Claimed<'_>) -> Option<String> {
+        let spec = &one.policy.spec;
+        let missing: Vec<&str> = spec
+            .dependent_overrides
+            .iter()
+            .map(String::as_str)
+            .filter(|name| {
+                let is_it = |policy: &ObjectOverrides| {
+                    policy.name == **name && policy.namespace == one.policy.namespace
+                };
+                !self.inputs.overrides.iter().any(is_it)
+            })
+            .collect();
+        (!missing.is_empty()).then(|| {
+            format!(
+                "it waits for the override policies {} (dependentOverrides)",
+                missing.join(", ")
+            )
+        })
+    }
+
+    fn placed_object(
+        &self,
+        one: &Claimed<'_>,
+    ) -> Result<(PlacedObject, Option<ReplicaRequirements>), String> {
+        let object = one.object;
+        let components = match self.operations.run(&Request::Component { object })? {
+            Some(Response::Components(components)) => components.len(),
+            _ => 0,
+        };
+        let (replicas, requirements) = match self.operations.run(&Request::Replica { object })? {
+            Some(Response::Replica {
+                replicas,
+                requirements,
+            }) => (Some(replicas), requirements),
+            _ => (None, None),
+        };
+        if replicas.is_some_and(|replicas| !(0..=MAX_REPLICAS).contains(&replicas)) {
+            let replicas = replicas.unwrap_or_default();
+            return Err(format!(
+                "it declares {replicas} replicas, and 0 to {MAX_REPLICAS} are possible"
+            ));
+        }
+        let placed = PlacedObject {
+            api_version: one.name.api_version.clone(),
+            kind: one.name.kind.clone(),
+            uid: text(object, &["metadata", "uid"]).to_owned(),
+            replicas,
+            has_components: components > 1,
+        };
+        Ok((placed, requirements))
+    }
+
+    fn required(&self, one: &Claimed<'_>) -> Result<Vec<DependentObject>, String> {
+        let request = Request::Dependency { object: one.object };
+        match self.operations.run(&request) {
+            Ok(Some(Response::Dependencies(found))) => Ok(found),
+            Ok(_) => Ok(Vec::new()),
+            Err(error) => Err(format!("what it needs is not known: {error}")),
+        }
+    }
+
+    /// The clusters of a definition will serve its kind.
+    fn add_served(&mut self, definition: &Value, clusters: &BTreeSet<String>) {
+        let group = text(definition, &["spec", "group"]);
+        let kind = text(definition, &["spec", "names", "kind"]);
+        let served = |version: &&Value| version.get("served") != Some(&Value::Bool(false));
+        for version in list(definition, &["spec", "versions"])
+            .iter()
+            .filter(served)
+        {
+            let api_version = format!("{group}/{}", text(version, &["name"]));
+            for cluster in &mut self.clusters {
+                if clusters.contains(&cluster.name)
+                    && let Some(served) = &mut cluster.served
+                {
+                    served.insert((api_version.clone(), kind.to_owned()));
+                }
+            }
+        }
+    }
+}
+
+/// The policy that an object's annotations name.
+fn claimed_by(object: &Value) -> Option<Policy> {
+    let annotation = |key: &str| text(object, &["metadata", "annotations", key]).to_owned();
+    let namespaced = annotation("propagationpolicy.karmada.io/name");
+    let cluster = annotation("clusterpropagationpolicy.karmada.io/name");
+    let (namespace, name) = match (namespaced.is_empty(), cluster.is_empty()) {
+        (false, _) => (
+            Some(annotation("propagationpolicy.karmada.io/namespace")),
+            namespaced,
+        ),
+        (true, false) => (None, cluster),
+        (true, true) => return None,
+    };
+    Some(Policy {
+        namespace,
+        name,
+        spec: PropagationSpec::default().into(),
+    })
+}
+
+#[cfg(test)]
+mod tests;
