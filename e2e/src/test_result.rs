@@ -18,6 +18,7 @@ impl<E: Into<anyhow::Error>> From<E> for TestFailure {
     /// # Panics
     ///
     /// With the error and all of its causes, at the line of the `?`.
+    #[expect(clippy::panic, reason = "it is what fails a test")]
     #[track_caller]
     fn from(error: E) -> Self {
         panic!("{:#}", error.into())

@@ -27,6 +27,10 @@ const EXCEPTIONS: &[(&str, &str)] = &[
         "a position in a list, sealed by this server and bounded by the length of a token",
     ),
     (
+        "crates/crds/src/policy/overrides.rs",
+        "policies, which only `fleetdex plan` reads, from files",
+    ),
+    (
         "crates/interpreter/src/health/builtin/availability.rs",
         "an annotation, which API servers bound to 256 KiB with all others; its values are strings",
     ),

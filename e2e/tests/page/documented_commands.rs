@@ -380,25 +380,26 @@ async fn prepare(session: &Session, folder: &Path) -> Tested {
     for name in ["kubeconfig", "merged"] {
         fs::copy(session.kubeconfig().unwrap(), folder.join(name)).unwrap();
     }
-    for (name, number, kind) in [
+    for (name, page, kind) in [
         (
             "customization.yaml",
-            0,
+            "bring-your-scripts.md",
             "kind: ResourceInterpreterCustomization",
         ),
-        ("workload.yaml", 0, "kind: Workload\n"),
+        ("workload.yaml", "bring-your-scripts.md", "kind: Workload\n"),
+        ("policy.yaml", "plan.md", "kind: PropagationPolicy"),
     ] {
-        let page = fs::read_to_string(
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/bring-your-scripts.md"),
-        )?;
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+        let page = fs::read_to_string(docs.join(page))?;
         let mut blocks = page.split("```yaml\n").skip(1);
-        let block = blocks
-            .clone()
-            .filter(|block| block.contains(kind))
-            .nth(number);
-        let block = block.or_else(|| blocks.next()).unwrap();
+        let block = blocks.find(|block| block.contains(kind)).unwrap();
         fs::write(folder.join(name), block.split("```").next().unwrap())?;
     }
+    let clusters = ["member1", "member2", "member3"].map(|name| {
+        let kind = "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster";
+        format!("{kind}\nmetadata: {{name: {name}}}\nspec: {{}}\n")
+    });
+    fs::write(folder.join("clusters.yaml"), clusters.join("---\n"))?;
     fs::write(folder.join("deployment.yaml"), DEPLOYMENT)?;
     let line = "kubectl --context member1 get pod checkout-0 -n shop -o yaml > pod.yaml";
     let made = session.run(line, folder, &[], DEADLINE).await?;

@@ -1,9 +1,10 @@
 //! Tables: prints objects with the columns of Kubernetes' API servers, from the objects' JSON.
 //!
 //! A built-in kind has the columns and cells of kube-apiserver; each API area has a file in
-//! [`columns_by_kind`]. A custom resource has those of its definition ([`custom`]). The first column
-//! is the cluster. The last ones of a wide table are what documents say of the object's health. Only
-//! the fields that some column reads are parsed ([`json_node`]), and only what is shown is copied.
+//! [`columns_by_kind`]. A custom resource has those of its definition ([`custom`]). The first
+//! column is the cluster. The last ones of a wide table are what documents say of the object's
+//! health. Only the fields that some column reads are parsed ([`json_node`]), and only what is
+//! shown is copied.
 //!
 //! Source of columns and cells:
 //! <https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/printers/internalversion/printers.go>
