@@ -14,7 +14,6 @@ use fleetdex_crds::{
         ClusterPlacement, OverrideSpec, PropagationSpec,
         validation::{invalid_override, invalid_propagation},
     },
-    validation::InvalidField,
 };
 use fleetdex_distribution::{
     claim::Policy,
@@ -30,8 +29,12 @@ use fleetdex_interpreter::{
     webhook::configuration::{Webhook, WebhookConfiguration},
 };
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+mod origin;
+
+use origin::FileOrigin;
+pub use origin::PlanInputError;
 
 /// The annotation of objects that a cluster has: its name.
 const CACHED_FROM: &str = "resource.karmada.io/cached-from-cluster";
@@ -58,48 +61,6 @@ impl FromStr for GivenRoom {
         });
         parsed.ok_or_else(|| "write a cluster and a number, such as member1=18".to_owned())
     }
-}
-
-/// The files cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum PlanInputError {
-    /// A document is no object of Kubernetes.
-    #[error("{origin}: a document without apiVersion, kind or metadata.name")]
-    NoObject {
-        /// The file.
-        origin: String,
-    },
-    /// A member of an object has another type.
-    #[error("{origin}: {object}: {problem}")]
-    Type {
-        /// The file.
-        origin: String,
-        /// The object.
-        object: String,
-        /// What is wrong.
-        problem: String,
-    },
-    /// A policy makes no sense.
-    #[error("{origin}: {object}: {}", problems.join("; "))]
-    Policy {
-        /// The file.
-        origin: String,
-        /// The policy.
-        object: String,
-        /// What is wrong.
-        problems: Vec<String>,
-    },
-    /// Two objects have the same name.
-    #[error("{origin}: {object} is there twice")]
-    Twice {
-        /// The second file.
-        origin: String,
-        /// The object.
-        object: String,
-    },
-    /// `--room` names a cluster that is not in the files.
-    #[error("--room {0}: the files have no Cluster of this name")]
-    UnknownCluster(String),
 }
 
 /// What the files have.
@@ -400,35 +361,4 @@ fn with_defaults(gvk: &Gvk, mut object: Value) -> Value {
         }
     }
     object
-}
-
-/// Where an object is from.
-struct FileOrigin<'o> {
-    file: &'o str,
-    object: &'o str,
-}
-
-impl FileOrigin<'_> {
-    fn decode<T: DeserializeOwned>(&self, value: Value) -> Result<T, PlanInputError> {
-        serde_json::from_value(value).map_err(|error| self.wrong(error.to_string()))
-    }
-
-    fn valid(&self, problems: &[InvalidField]) -> Result<(), PlanInputError> {
-        if problems.is_empty() {
-            return Ok(());
-        }
-        Err(PlanInputError::Policy {
-            origin: self.file.to_owned(),
-            object: self.object.to_owned(),
-            problems: problems.iter().map(ToString::to_string).collect(),
-        })
-    }
-
-    fn wrong(&self, problem: String) -> PlanInputError {
-        PlanInputError::Type {
-            origin: self.file.to_owned(),
-            object: self.object.to_owned(),
-            problem,
-        }
-    }
 }

@@ -20,16 +20,17 @@ use self::{inputs::GivenRoom, operations::OfflineOperations};
 /// Shows which objects would go to which clusters.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
-The files have objects of the control plane: Clusters, PropagationPolicies, OverridePolicies and their cluster-scoped kinds,
-ResourceInterpreterCustomizations, ResourceBindings (where objects are now), WorkloadRebalancers, and the objects to distribute.
-An object with the annotation resource.karmada.io/cached-from-cluster is what that cluster has: Nodes and Pods say how much room
+The files have objects of the control plane: Clusters, PropagationPolicies and OverridePolicies,
+ResourceInterpreterCustomizations, ResourceBindings (where objects are now), WorkloadRebalancers,
+and the objects to distribute. An object with the annotation
+resource.karmada.io/cached-from-cluster is what that cluster has: Nodes and Pods say how much room
 there is, others what would be overwritten.
 
 For example:
   fleetdex plan --offline -f clusters.yaml -f policies/ -f nginx.yaml
   fleetdex plan --offline -f all.yaml --room member1=18,member2=12 -o json
 
-Exit code: 0 if nothing would be written or deleted, 1 if something would, 2 if the plan cannot be made.")]
+Exit code: 0 if nothing would be written or deleted, 1 if something would, 2 if there is no plan.")]
 pub struct PlanArgs {
     /// Plan from files alone, without a control plane
     #[arg(long, required = true)]
