@@ -6,6 +6,16 @@ use fleetdex_crds::{affinity::ClusterAffinity, policy::ClusterPlacement};
 
 use crate::{cluster::TargetCluster, spread::SpreadKey};
 
+/// Where workloads run with which an object runs together, or apart: a label and its value, and the
+/// clusters; `None`: nowhere yet.
+#[derive(Clone, Debug, Default)]
+pub struct Companions {
+    /// Only these clusters are chosen.
+    pub together: Option<(String, BTreeSet<String>)>,
+    /// None of these clusters is chosen.
+    pub apart: Option<(String, BTreeSet<String>)>,
+}
+
 /// What is asked of clusters.
 #[derive(Clone, Copy, Debug)]
 pub struct Requirements<'a> {
@@ -22,6 +32,8 @@ pub struct Requirements<'a> {
     pub current: &'a BTreeSet<String>,
     /// The clusters that the object is leaving.
     pub evicting: &'a BTreeSet<String>,
+    /// Where its companions run.
+    pub companions: &'a Companions,
 }
 
 impl Requirements<'_> {
@@ -53,6 +65,16 @@ impl Requirements<'_> {
             if key.groups(cluster).is_empty() {
                 reasons.push(format!("it has no {key}, by which the policy spreads"));
             }
+        }
+        if let Some((group, clusters)) = &self.companions.together
+            && !clusters.contains(&cluster.name)
+        {
+            reasons.push(format!("workloads with {group} run in other clusters"));
+        }
+        if let Some((group, clusters)) = &self.companions.apart
+            && clusters.contains(&cluster.name)
+        {
+            reasons.push(format!("a workload with {group} runs there"));
         }
         if self.evicting.contains(&cluster.name) {
             reasons.push("the object is being evicted from it".to_owned());

@@ -14,7 +14,7 @@ use mode::{DivisionMode, has_same_rules, other_group, static_weights};
 pub use values::{NotChosen, Placed, PlacedObject, PlacedReplicas, PreviousPlacement};
 
 use crate::{
-    candidates::Requirements,
+    candidates::{Companions, Requirements},
     cluster::TargetCluster,
     division::{self, DivisionByRoom, NoRoom, Shares, TieBreak},
     spread::{self, NeededRoom, RankedCluster, SpreadError},
@@ -45,6 +45,8 @@ pub struct Placer<'a> {
     pub clusters: &'a [TargetCluster],
     /// Where the object was before.
     pub previous: &'a PreviousPlacement,
+    /// Where the object's companions run.
+    pub companions: &'a Companions,
     /// How many replicas more clusters have room for. Asked only where it matters.
     pub room: &'a RoomOf<'a>,
 }
@@ -160,6 +162,7 @@ impl Placer<'_> {
             placement: self.placement,
             current,
             evicting: &self.previous.evicting,
+            companions: self.companions,
         }
     }
 

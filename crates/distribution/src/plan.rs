@@ -2,6 +2,7 @@
 
 use std::{
     cell::RefCell,
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
 };
 
@@ -9,7 +10,7 @@ use fleetdex_crds::policy::PropagationSpec;
 use fleetdex_interpreter::{
     Request, Response,
     request::{DependentObject, ReplicaRequirements},
-    value::{list, text},
+    value::{group, integer, list, text},
 };
 use serde_json::Value;
 
@@ -24,10 +25,12 @@ use crate::{
     templates::never_propagated,
 };
 
+mod companions;
 mod dependencies;
 mod values;
 mod writing;
 
+use companions::CompanionGroups;
 use dependencies::Dependencies;
 pub use values::{
     DistributionInputs, DistributionPlan, PlanConflict, PlannedBinding, PlannedDeletion,
@@ -42,6 +45,7 @@ pub fn plan(inputs: &DistributionInputs, operations: &impl Operations) -> Distri
         operations,
         clusters: inputs.clusters.clone(),
         room: inputs.room.clone(),
+        companions: CompanionGroups::default(),
         knows_dependencies: true,
         plan: DistributionPlan::default(),
     };
@@ -65,6 +69,7 @@ struct Planner<'a, O> {
     /// The clusters, with the kinds that they will serve.
     clusters: Vec<TargetCluster>,
     room: BTreeMap<String, ClusterRoom>,
+    companions: CompanionGroups,
     /// Whether it is known of every object what it needs.
     knows_dependencies: bool,
     plan: DistributionPlan,
@@ -83,8 +88,18 @@ impl<'a, O: Operations> Planner<'a, O> {
         let claimed = self.claimed();
         let mut dependencies = Dependencies::default();
         let mut placed = Vec::new();
+        for one in &claimed {
+            if let Some(previous) = self.inputs.previous.get(&one.name) {
+                let clusters: BTreeSet<String> = previous.clusters.keys().cloned().collect();
+                self.companions
+                    .set(one.policy, one.object, &one.name, &clusters);
+            }
+        }
         for one in claimed {
             let found = self.place_with_dependencies(&one, &mut dependencies);
+            let clusters = found.binding.cluster_names();
+            self.companions
+                .set(one.policy, one.object, &one.name, &clusters);
             placed.push((one, found));
         }
         self.write(placed, &dependencies);
@@ -116,8 +131,30 @@ impl<'a, O: Operations> Planner<'a, O> {
         self.plan
             .skipped
             .sort_by(|one, other| one.resource.cmp(&other.resource));
-        claimed.sort_by_cached_key(|one| (write_order(one.object) > 1, one.name.clone()));
+        let classes = self.priority_classes();
+        claimed.sort_by_cached_key(|one| {
+            let class = one.policy.spec.schedule_priority.as_ref();
+            let priority = class.and_then(|class| classes.get(class.priority_class_name.as_str()));
+            (
+                write_order(one.object) > 1,
+                Reverse(priority.copied().unwrap_or(0)),
+                one.name.clone(),
+            )
+        });
         claimed
+    }
+
+    /// The values of the control plane's priority classes.
+    fn priority_classes(&self) -> BTreeMap<&'a str, i64> {
+        let classes = self.inputs.templates.iter().filter(|object| {
+            text(*object, &["kind"]) == "PriorityClass" && group(*object) == "scheduling.k8s.io"
+        });
+        classes
+            .map(|class| {
+                let value = integer(class, &["value"]).unwrap_or(0);
+                (text(class, &["metadata", "name"]), value)
+            })
+            .collect()
     }
 
     fn place_with_dependencies(
@@ -250,6 +287,7 @@ impl<'a, O: Operations> Planner<'a, O> {
             placement: &one.policy.spec.placement,
             clusters: &self.clusters,
             previous,
+            companions: &self.companions.of(one.policy, one.object, &one.name),
             room: &room_of,
         }
         .place();

@@ -7,12 +7,11 @@
 //! - [`answer`] has what is answered, as it is on the wire.
 //! - [`uri`] decodes a path and a query once, so that all readers of a request read the same.
 //!
-//! - [`class`] says by which limits a request is taken on, and [`access`] what its caller has to be
-//!   allowed.
+//! - [`class`] says by which limits a request is taken on, and [`rbac_attributes`] what its caller
+//!   has to be allowed.
 //!
 //! Who may ask, and how answers are found, is not here.
 
-pub mod access;
 pub mod answer;
 pub mod class;
 pub mod clusterpedia;
@@ -24,6 +23,7 @@ pub mod media_type;
 pub mod parameter;
 pub mod percent;
 pub mod question;
+pub mod rbac_attributes;
 pub mod report;
 pub mod route;
 pub mod search_options;

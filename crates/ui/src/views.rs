@@ -3,7 +3,7 @@
 mod compare;
 mod fleet;
 mod object;
-mod results;
+mod result_table;
 mod search;
 
 use http::StatusCode;

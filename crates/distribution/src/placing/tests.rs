@@ -54,6 +54,7 @@ impl Case {
             placement: &serde_json::from_value(self.placement.clone()).unwrap(),
             clusters: &clusters,
             previous: &self.previous,
+            companions: &Companions::default(),
             room: &|_| self.room,
         }
         .place()

@@ -470,3 +470,63 @@ fn an_override_that_cannot_be_made_keeps_the_object_from_that_cluster_only() {
         .collect();
     assert_eq!(written, ["m2", "m2"]);
 }
+
+#[test]
+fn workloads_with_a_label_run_together_or_apart() {
+    let labelled = |name: &str| {
+        let mut object = deployment(name, 1, "1");
+        object["metadata"]["labels"] = json!({"group": "a"});
+        object
+    };
+    let by = json!({"groupByLabelKey": "group"});
+    for (kind, expected, reason) in [
+        (
+            "affinity",
+            "m1=1",
+            "workloads with group=a run in other clusters",
+        ),
+        ("antiAffinity", "m2=1", "a workload with group=a runs there"),
+    ] {
+        let mut placement = by_room();
+        placement["workloadAffinity"] = json!({ kind: by });
+        let policies = vec![policy("all", selecting("Deployment", &placement))];
+        let mut inputs = inputs(policies, vec![labelled("b"), labelled("a")]);
+        for (name, replicas) in [("m1", 1), ("m2", 1)] {
+            inputs
+                .room
+                .insert(name.to_owned(), ClusterRoom::of_replicas(replicas));
+        }
+        if kind == "affinity" {
+            inputs
+                .room
+                .insert("m1".to_owned(), ClusterRoom::of_replicas(2));
+        }
+        let plan = plan(&inputs, &BuiltIn);
+        assert_eq!(shares(&plan, "a"), "m1=1");
+        assert_eq!(shares(&plan, "b"), expected);
+        let binding = plan.bindings.iter().find(|one| one.resource.name == "b");
+        assert_eq!(binding.unwrap().not_chosen[0].reason, reason);
+    }
+}
+
+#[test]
+fn the_greatest_priority_is_placed_first() {
+    let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+        "metadata": {"name": "high"}, "value": 1000});
+    let mut high = selecting("Deployment", &by_room());
+    high["resourceSelectors"][0]["name"] = "b".into();
+    high["schedulePriority"] =
+        json!({"priorityClassSource": "KubePriorityClass", "priorityClassName": "high"});
+    let policies = vec![
+        policy("all", selecting("Deployment", &by_room())),
+        policy("high", high),
+    ];
+    let templates = vec![class, deployment("a", 3, "1"), deployment("b", 3, "1")];
+    let mut inputs = inputs(policies, templates);
+    inputs
+        .room
+        .insert("m1".to_owned(), ClusterRoom::of_replicas(4));
+    let plan = plan(&inputs, &BuiltIn);
+    assert_eq!(shares(&plan, "b"), "m1=3");
+    assert_eq!(shares(&plan, "a"), "");
+}

@@ -1,4 +1,4 @@
-//! Tables, as kubectl asks for them.
+//! Tables, as kubectl asks for them. Which columns a kind has: `fleetdex_server::render::table`.
 //!
 //! Source: `Table` of <https://pkg.go.dev/k8s.io/apimachinery/pkg/apis/meta/v1>
 

@@ -3,7 +3,7 @@
 use std::{env, fmt::Write as _, fs, path::Path};
 
 use super::*;
-use crate::{access::Attributes, route::route};
+use crate::{rbac_attributes::Attributes, route::route};
 
 const GROUP: &str = "/apis/search.fleetdex.io/v1alpha1";
 

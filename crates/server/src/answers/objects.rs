@@ -6,12 +6,12 @@ use axum::{body::Body, extract::Request};
 use fleetdex_core::query::{Requester, ResourceName};
 use fleetdex_interpreter::results;
 use fleetdex_query_api::{
-    access::Attributes,
     answer::Answer,
     question::{
         AggregateRequest, CompletionsRequest, ImagesRequest, ListRequest, MergedRequest,
         ObjectsRequest, RelatedRequest, SearchRequest,
     },
+    rbac_attributes::Attributes,
 };
 
 use crate::{

@@ -2,8 +2,8 @@
 
 use axum::{body::Body, http::StatusCode, response::Response};
 use fleetdex_query_api::{
-    access::Attributes,
     question::{ListRequest, SearchRequest, SearchWatch},
+    rbac_attributes::Attributes,
 };
 use futures::future::try_join_all;
 use tokio::time::Instant;

@@ -1,7 +1,7 @@
 //! Access reviews of requests, and their refusals.
 
 use fleetdex_core::model::qualified;
-use fleetdex_query_api::access::{Attributes, ResourceAccess};
+use fleetdex_query_api::rbac_attributes::{Attributes, ResourceAccess};
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, ResourceAttributes, SubjectAccessReviewSpec,
 };

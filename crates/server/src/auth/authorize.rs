@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use clap::ValueEnum;
 use fleetdex_core::model::{ClusterName, Namespace};
-use fleetdex_query_api::access::Attributes;
+use fleetdex_query_api::rbac_attributes::Attributes;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 
 pub use self::{

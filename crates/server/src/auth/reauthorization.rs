@@ -11,7 +11,7 @@ use fleetdex_core::{
     model::{ClusterName, Namespace},
     query::{Grant, Permitted, ResourceName},
 };
-use fleetdex_query_api::access::{Attributes, WATCH_VERB};
+use fleetdex_query_api::rbac_attributes::{Attributes, WATCH_VERB};
 use futures::future::try_join_all;
 use tokio::time::{Instant, sleep};
 

@@ -27,7 +27,7 @@ mod tests;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use fleetdex_core::model::ClusterName;
-use fleetdex_query_api::access::Attributes;
+use fleetdex_query_api::rbac_attributes::Attributes;
 use fleetdex_telemetry::traces::{self, Beginning, KeyValue, SpanKind, Trace};
 use futures::FutureExt as _;
 use k8s_openapi::api::{

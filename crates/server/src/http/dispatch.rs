@@ -1,7 +1,7 @@
 //! Authenticates the caller of a request, authorizes the request, and hands it to what answers it.
 
 use axum::{extract::Request, response::Response};
-use fleetdex_query_api::{access::Attributes, class::Asked, uri::RequestUri};
+use fleetdex_query_api::{class::Asked, rbac_attributes::Attributes, uri::RequestUri};
 use http::HeaderMap;
 
 use super::{api_state::ApiState, listen::RequestHandle};

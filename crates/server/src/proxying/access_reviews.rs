@@ -9,9 +9,9 @@
 use axum::{body::Body, extract::Request, response::Response};
 use fleetdex_core::{model::ClusterName, query::ResourceName};
 use fleetdex_query_api::{
-    access::{Attributes, ResourceAccess, WATCH_VERB},
     fleet_request::{ResourceInfo, Verb},
     question::list_of_fleet,
+    rbac_attributes::{Attributes, ResourceAccess, WATCH_VERB},
     uri::RequestUri,
 };
 use http::{StatusCode, header};

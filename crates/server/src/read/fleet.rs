@@ -13,9 +13,9 @@ use std::{
 
 use fleetdex_core::{model::ClusterName, query::ResourceName};
 use fleetdex_query_api::{
-    access::Attributes,
     answer::{ClusterReport, ClusterState, FleetReport, RegistryReport},
     group::{GROUPS, VERSION},
+    rbac_attributes::Attributes,
 };
 
 use crate::catalog::Catalog;

@@ -13,8 +13,8 @@ use fleetdex_core::{
     query::{Grant, GroupKey, Permitted, Query, Relative, Requester, ResourceName},
 };
 use fleetdex_query_api::{
-    access::{Attributes, WATCH_VERB},
     question::ListRequest,
+    rbac_attributes::{Attributes, WATCH_VERB},
 };
 
 use super::query_plan::{plan, requested_clusters};

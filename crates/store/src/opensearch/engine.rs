@@ -26,7 +26,7 @@ use super::{
         contexts::ListContexts,
         search_response::{Lack, SearchResponse, Source},
     },
-    sharing::{placement::Placement, placement_rules::PlacementRules},
+    sharing::{placement_rules::PlacementRules, placement_state::Placement},
 };
 use crate::{StoreError, changes::Sequence};
 

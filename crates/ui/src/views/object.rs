@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     Shown,
-    results::ResultRow,
+    result_table::ResultRow,
     search::{of_cluster, same_object},
 };
 use crate::{
@@ -275,7 +275,7 @@ impl ObjectParts<'_> {
         let rows: Vec<ResultRow> = rows.collect();
         html! {
             (warnings(&answered.warnings))
-            @if rows.is_empty() { p { "No events." } } @else { (super::results::table("Events", table.columns(), &rows)) }
+            @if rows.is_empty() { p { "No events." } } @else { (super::result_table::table("Events", table.columns(), &rows)) }
             @if !table.metadata.continue_token.is_empty() { p.hint { "These are the newest " (EVENTS) "; there are older ones." } }
         }
     }

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 
 use super::{
     Shown,
-    results::{ResultRow, key, table},
+    result_table::{ResultRow, key, table},
 };
 use crate::{
     address::{NativePath, ObjectAddress, encoded, of_search},

@@ -6,7 +6,7 @@ use fleetdex_core::{
     model::{ClusterName, Namespace},
     query::ResourceName,
 };
-use fleetdex_query_api::access::Attributes;
+use fleetdex_query_api::rbac_attributes::Attributes;
 
 use super::namespaces::MAX_NAMESPACES;
 use crate::{

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use fleetdex_core::query::{Owners, Permitted, ResourceName};
-use fleetdex_query_api::access::Attributes;
+use fleetdex_query_api::rbac_attributes::Attributes;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use prometheus_client::metrics::counter::Counter;

@@ -16,8 +16,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
-    placement::{has_room, is_scarce},
     placement_rules::{IndexPlace, PlacementFacts},
+    placement_state::{has_room, is_scarce},
 };
 use crate::{
     IndexRevision, IndexSharing, ShardUse, StoreError,
