@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fleetdex_crds::{affinity::ClusterAffinity, policy::ClusterPlacement};
 
-use crate::{cluster::TargetCluster, spread::SpreadKey};
+use crate::{cluster::TargetCluster, division::Shares, spread::SpreadKey};
 
 /// Where workloads run with which an object runs together, or apart: a label and its value, and the
 /// clusters; `None`: nowhere yet.
@@ -29,7 +29,7 @@ pub struct Requirements<'a> {
     pub placement: &'a ClusterPlacement,
     /// The clusters that have the object now. A new taint, or a list of kinds that is incomplete,
     /// takes nothing away from them.
-    pub current: &'a BTreeSet<String>,
+    pub current: &'a Shares,
     /// The clusters that the object is leaving.
     pub evicting: &'a BTreeSet<String>,
     /// Where its companions run.
@@ -49,7 +49,7 @@ impl Requirements<'_> {
         if !is_selected {
             reasons.push("the policy's cluster affinity does not select it".to_owned());
         }
-        let is_current = self.current.contains(&cluster.name);
+        let is_current = self.current.contains_key(&cluster.name);
         if !is_current {
             let tolerations = &self.placement.cluster_tolerations;
             if let Some(taint) = cluster.untolerated_taint(tolerations) {

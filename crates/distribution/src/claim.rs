@@ -25,17 +25,12 @@ pub struct Policy {
 impl Policy {
     /// Its kind and name, such as `PropagationPolicy shop/web`.
     pub fn shown(&self) -> String {
-        match &self.namespace {
-            Some(namespace) => format!("PropagationPolicy {namespace}/{}", self.name),
-            None => format!("ClusterPropagationPolicy {}", self.name),
-        }
+        shown_policy("PropagationPolicy", self.namespace.as_deref(), &self.name)
     }
 
     /// How exactly it selects an object; `None`: it does not.
     pub fn exactness(&self, object: &Value) -> Option<Exactness> {
-        if let Some(namespace) = &self.namespace
-            && text(object, &["metadata", "namespace"]) != namespace
-        {
+        if !reaches(self.namespace.as_deref(), object) {
             return None;
         }
         exactness(&self.spec.resource_selectors, object)
@@ -49,6 +44,19 @@ impl Policy {
             self.name.clone(),
         )
     }
+}
+
+/// The kind and name of a policy; one without a namespace is cluster-scoped.
+pub fn shown_policy(kind: &str, namespace: Option<&str>, name: &str) -> String {
+    match namespace {
+        Some(namespace) => format!("{kind} {namespace}/{name}"),
+        None => format!("Cluster{kind} {name}"),
+    }
+}
+
+/// Whether a policy of a namespace may select an object; a cluster-scoped one may select any.
+pub fn reaches(namespace: Option<&str>, object: &Value) -> bool {
+    namespace.is_none_or(|namespace| text(object, &["metadata", "namespace"]) == namespace)
 }
 
 /// How exactly a selector names an object.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use fleetdex_crds::policy::{OverrideRule, OverrideSpec, Overriders};
-use fleetdex_interpreter::value::text;
+use fleetdex_interpreter::bounded_patch::BoundedPatch;
 use serde_json::Value;
 
 use crate::{
@@ -51,17 +51,12 @@ pub struct OverrideError {
 impl ObjectOverrides {
     /// Its kind and name.
     pub fn shown(&self) -> String {
-        match &self.namespace {
-            Some(namespace) => format!("OverridePolicy {namespace}/{}", self.name),
-            None => format!("ClusterOverridePolicy {}", self.name),
-        }
+        claim::shown_policy("OverridePolicy", self.namespace.as_deref(), &self.name)
     }
 
     /// How exactly it selects an object; `None`: it does not.
     fn exactness(&self, template: &Value) -> Option<Exactness> {
-        if let Some(namespace) = &self.namespace
-            && text(template, &["metadata", "namespace"]) != namespace
-        {
+        if !claim::reaches(self.namespace.as_deref(), template) {
             return None;
         }
         if self.spec.resource_selectors.is_empty() {
@@ -88,11 +83,12 @@ pub fn overridden(
         .collect();
     selecting
         .sort_by(|one, other| (one.0, one.1, &one.2.name).cmp(&(other.0, other.1, &other.2.name)));
+    let mut bounds = BoundedPatch::default();
     let mut applied = Vec::new();
     for (_, _, policy) in selecting {
         let mut is_applied = false;
         for overriders in overriders_for(&policy.spec, cluster) {
-            apply(&mut object, overriders).map_err(|failed| OverrideError {
+            apply(&mut bounds, &mut object, overriders).map_err(|failed| OverrideError {
                 policy: policy.shown(),
                 change: failed.change,
                 problem: failed.problem,
@@ -125,15 +121,19 @@ fn overriders_for<'p>(
     rules.map(|rule| &rule.overriders).chain(superseded)
 }
 
-fn apply(object: &mut Value, overriders: &Overriders) -> Result<(), FailedChange> {
+fn apply(
+    bounds: &mut BoundedPatch,
+    object: &mut Value,
+    overriders: &Overriders,
+) -> Result<(), FailedChange> {
     image::apply(object, &overriders.image_overrider)?;
     containers::apply(object, "command", &overriders.command_overrider)?;
     containers::apply(object, "args", &overriders.args_overrider)?;
     metadata::apply(object, "labels", &overriders.labels_overrider)?;
     metadata::apply(object, "annotations", &overriders.annotations_overrider)?;
-    embedded::apply(object, &overriders.field_overrider)?;
+    embedded::apply(bounds, object, &overriders.field_overrider)?;
     for (index, one) in overriders.plaintext.iter().enumerate() {
-        patch::apply(object, &one.operator, &one.path, one.value.as_ref())
+        patch::apply(bounds, object, &one.operator, &one.path, one.value.as_ref())
             .map_err(|problem| FailedChange::new("plaintext", index, problem))?;
     }
     Ok(())

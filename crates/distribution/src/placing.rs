@@ -59,15 +59,12 @@ impl Placer<'_> {
         }
         let terms = &self.placement.cluster_affinities;
         if terms.is_empty() {
-            let affinity = self.placement.cluster_affinity.as_ref();
-            let affinities: Vec<Vec<&ClusterAffinity>> =
-                affinity.map(|one| vec![one]).into_iter().collect();
-            return self.placed(None, self.try_tiers(&affinities), &affinities);
+            let tiers = self.tiers(None);
+            return self.placed(None, self.try_tiers(&tiers), &tiers);
         }
-        let begin = self.first_term(terms);
         let mut first_failure = None;
-        for term in &terms[begin..] {
-            let tiers = self.tiers(term);
+        for term in &terms[self.first_term(terms)..] {
+            let tiers = self.tiers(Some(term));
             match self.try_tiers(&tiers) {
                 Ok(shares) => {
                     return self.placed(Some(&term.affinity_name), Ok(shares), &tiers);
@@ -77,11 +74,10 @@ impl Placer<'_> {
                 }
             }
         }
-        let Some((error, tiers)) = first_failure else {
-            return Placed::default();
-        };
         let name = self.previous.affinity_name.as_deref();
-        self.placed(name, Err(error), &tiers)
+        first_failure.map_or_else(Placed::default, |(error, tiers)| {
+            self.placed(name, Err(error), &tiers)
+        })
     }
 
     /// The previous placement, where nothing that decides has changed. A divided workload does not
@@ -93,23 +89,17 @@ impl Placer<'_> {
             && has_same_rules(self.placement, previous)
             && !previous.clusters.is_empty()
             && division::sum(previous.clusters.values()) == replicas;
-        let all_exist = previous.clusters.keys().all(|name| {
-            let cluster = self.clusters.iter().find(|one| one.name == *name);
-            cluster.is_some_and(|one| !one.is_terminating)
-        });
-        if !is_unchanged || !all_exist {
+        let exists = |cluster: &&TargetCluster| {
+            !cluster.is_terminating && previous.clusters.contains_key(&cluster.name)
+        };
+        let existing = self.clusters.iter().filter(exists).count();
+        if !is_unchanged || existing < previous.clusters.len() {
             return None;
         }
         let affinity_name = previous.affinity_name.as_deref();
         let term = |term: &&AffinityTerm| Some(term.affinity_name.as_str()) == affinity_name;
         let terms = &self.placement.cluster_affinities;
-        let tiers = match terms.iter().find(term).or(terms.first()) {
-            Some(term) => self.tiers(term),
-            None => {
-                let affinity = self.placement.cluster_affinity.as_ref();
-                affinity.map(|one| vec![one]).into_iter().collect()
-            }
-        };
+        let tiers = self.tiers(terms.iter().find(term).or(terms.first()));
         Some(self.placed(affinity_name, Ok(previous.clusters.clone()), &tiers))
     }
 
@@ -137,39 +127,31 @@ impl Placer<'_> {
         known.unwrap_or(0)
     }
 
-    /// A term and the terms that its replicas overflow into; only replicas that are divided do.
-    fn tiers<'t>(&self, term: &'t AffinityTerm) -> Vec<Vec<&'t ClusterAffinity>> {
-        let mut tiers = vec![vec![&term.affinity]];
-        if self.divided_replicas().is_some() {
-            tiers.extend(
-                term.overflow_affinities
-                    .iter()
-                    .map(|one| vec![&one.affinity]),
-            );
-        }
-        tiers
+    /// The affinities of a term, and of the terms that its replicas overflow into, which only
+    /// replicas that are divided do; without a term those of the policy.
+    fn tiers<'t>(&'t self, term: Option<&'t AffinityTerm>) -> Vec<&'t ClusterAffinity> {
+        let Some(term) = term else {
+            return self.placement.cluster_affinity.iter().collect();
+        };
+        let overflow = term.overflow_affinities.iter().map(|one| &one.affinity);
+        let overflow = overflow.filter(|_| self.divided_replicas().is_some());
+        std::iter::once(&term.affinity).chain(overflow).collect()
     }
 
-    fn requirements<'r>(
-        &'r self,
-        affinities: &'r [&'r ClusterAffinity],
-        current: &'r BTreeSet<String>,
-    ) -> Requirements<'r> {
+    fn requirements<'r>(&'r self, tiers: &'r [&'r ClusterAffinity]) -> Requirements<'r> {
         Requirements {
             api_version: &self.object.api_version,
             kind: &self.object.kind,
-            affinities,
+            affinities: tiers,
             placement: self.placement,
-            current,
+            current: &self.previous.clusters,
             evicting: &self.previous.evicting,
             companions: self.companions,
         }
     }
 
-    fn try_tiers(&self, tiers: &[Vec<&ClusterAffinity>]) -> Result<Shares, PlacingError> {
-        let current: BTreeSet<String> = self.previous.clusters.keys().cloned().collect();
-        let all: Vec<&ClusterAffinity> = tiers.iter().flatten().copied().collect();
-        let requirements = self.requirements(&all, &current);
+    fn try_tiers(&self, tiers: &[&ClusterAffinity]) -> Result<Shares, PlacingError> {
+        let requirements = self.requirements(tiers);
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
         let mut fitting: Vec<RankedCluster<'_>> = Vec::new();
         for cluster in self.clusters {
@@ -199,12 +181,12 @@ impl Placer<'_> {
     fn ranked<'c>(
         &self,
         cluster: &'c TargetCluster,
-        tiers: &[Vec<&ClusterAffinity>],
+        tiers: &[&ClusterAffinity],
     ) -> RankedCluster<'c> {
         let properties = cluster.properties();
         let tier = tiers
             .iter()
-            .position(|tier| tier.iter().any(|affinity| affinity.matches(properties)));
+            .position(|affinity| affinity.matches(properties));
         let assigned = self.previous.clusters.get(&cluster.name).copied();
         let needs_room = self.object.replicas.is_some();
         let room = if needs_room {
@@ -224,12 +206,10 @@ impl Placer<'_> {
         let constraints = &self.placement.spread_constraints;
         let mode = self.mode();
         let replicas = self.divided_replicas();
-        let needed = match (mode, self.object.replicas) {
-            (_, None) => NeededRoom::Each(0),
-            (DivisionMode::ByRoom { .. }, Some(_)) if replicas.is_some() => {
-                NeededRoom::Together(replicas.unwrap_or(0))
-            }
-            (_, Some(replicas)) => NeededRoom::Each(replicas),
+        let each = self.object.replicas.unwrap_or(0);
+        let needed = match (mode, replicas) {
+            (DivisionMode::ByRoom { .. }, Some(replicas)) => NeededRoom::Together(replicas),
+            _ => NeededRoom::Each(each),
         };
         // As in Karmada: fixed weights say themselves where replicas go.
         let is_static = matches!(mode, DivisionMode::Static(_));
@@ -248,7 +228,6 @@ impl Placer<'_> {
             .filter(|one| chosen.contains(one.cluster.name.as_str()))
             .collect();
         let Some(replicas) = replicas else {
-            let each = self.object.replicas.unwrap_or(0);
             let clusters = chosen.iter().map(|one| (one.cluster.name.clone(), each));
             return Ok(clusters.collect());
         };
@@ -315,15 +294,13 @@ impl Placer<'_> {
         &self,
         affinity_name: Option<&str>,
         result: Result<Shares, PlacingError>,
-        tiers: &[Vec<&ClusterAffinity>],
+        tiers: &[&ClusterAffinity],
     ) -> Placed {
         let (shares, unschedulable) = match result {
             Ok(shares) => (shares, None),
             Err(error) => (self.previous.clusters.clone(), Some(error.to_string())),
         };
-        let all: Vec<&ClusterAffinity> = tiers.iter().flatten().copied().collect();
-        let current: BTreeSet<String> = self.previous.clusters.keys().cloned().collect();
-        let requirements = self.requirements(&all, &current);
+        let requirements = self.requirements(tiers);
         let others = self
             .clusters
             .iter()
@@ -331,7 +308,7 @@ impl Placer<'_> {
         let not_chosen = others
             .map(|cluster| {
                 let reasons = requirements.reasons(cluster);
-                let other_group = other_group(self.placement, cluster, affinity_name, &all);
+                let other_group = other_group(self.placement, cluster, affinity_name, tiers);
                 let reason = match (other_group, reasons.is_empty(), &unschedulable) {
                     (Some(reason), _, _) => reason,
                     (None, false, _) => reasons.join("; "),

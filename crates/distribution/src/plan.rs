@@ -2,20 +2,18 @@
 
 use std::{
     cell::RefCell,
-    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
 };
 
-use fleetdex_crds::policy::PropagationSpec;
 use fleetdex_interpreter::{
     Request, Response,
     request::{DependentObject, ReplicaRequirements},
-    value::{group, integer, list, text},
+    value::{list, text},
 };
 use serde_json::Value;
 
 use crate::{
-    claim::{self, Policy},
     cluster::TargetCluster,
     desired::{DistributedObject, Operations, is_divided, write_order},
     division::{MAX_REPLICAS, Shares},
@@ -25,11 +23,13 @@ use crate::{
     templates::never_propagated,
 };
 
+mod claimed;
 mod companions;
 mod dependencies;
 mod values;
 mod writing;
 
+use claimed::{Claimed, claimed};
 use companions::CompanionGroups;
 use dependencies::Dependencies;
 pub use values::{
@@ -37,6 +37,9 @@ pub use values::{
     PlannedObject, Requirer, SkippedObject, TemplateName,
 };
 use writing::{PlanWriter, may_overwrite};
+
+/// Where an object was that was nowhere.
+static NOWHERE: LazyLock<PreviousPlacement> = LazyLock::new(PreviousPlacement::default);
 
 /// Makes the plan.
 pub fn plan(inputs: &DistributionInputs, operations: &impl Operations) -> DistributionPlan {
@@ -54,13 +57,6 @@ pub fn plan(inputs: &DistributionInputs, operations: &impl Operations) -> Distri
         .sort_by(|one, other| one.name.cmp(&other.name));
     planner.run();
     planner.plan
-}
-
-/// An object with its policy.
-struct Claimed<'a> {
-    name: TemplateName,
-    object: &'a Value,
-    policy: &'a Policy,
 }
 
 struct Planner<'a, O> {
@@ -85,7 +81,8 @@ struct PlacedTemplate {
 
 impl<'a, O: Operations> Planner<'a, O> {
     fn run(&mut self) {
-        let claimed = self.claimed();
+        let (claimed, skipped) = claimed(self.inputs);
+        self.plan.skipped = skipped;
         let mut dependencies = Dependencies::default();
         let mut placed = Vec::new();
         for one in &claimed {
@@ -105,80 +102,27 @@ impl<'a, O: Operations> Planner<'a, O> {
         self.write(placed, &dependencies);
     }
 
-    /// The objects that belong to policies; definitions come first, because clusters will serve
-    /// their kinds then.
-    fn claimed(&mut self) -> Vec<Claimed<'a>> {
-        let mut claimed = Vec::new();
-        for object in &self.inputs.templates {
-            let Some(policy) =
-                claim::claiming(&self.inputs.policies, object, claimed_by(object).as_ref())
-            else {
-                continue;
-            };
-            let name = TemplateName::of(object);
-            match never_propagated(object) {
-                Some(reason) => self.plan.skipped.push(SkippedObject {
-                    resource: name,
-                    reason: reason.to_owned(),
-                }),
-                None => claimed.push(Claimed {
-                    name,
-                    object,
-                    policy,
-                }),
-            }
-        }
-        self.plan
-            .skipped
-            .sort_by(|one, other| one.resource.cmp(&other.resource));
-        let classes = self.priority_classes();
-        claimed.sort_by_cached_key(|one| {
-            let class = one.policy.spec.schedule_priority.as_ref();
-            let priority = class.and_then(|class| classes.get(class.priority_class_name.as_str()));
-            (
-                write_order(one.object) > 1,
-                Reverse(priority.copied().unwrap_or(0)),
-                one.name.clone(),
-            )
-        });
-        claimed
-    }
-
-    /// The values of the control plane's priority classes.
-    fn priority_classes(&self) -> BTreeMap<&'a str, i64> {
-        let classes = self.inputs.templates.iter().filter(|object| {
-            text(*object, &["kind"]) == "PriorityClass" && group(*object) == "scheduling.k8s.io"
-        });
-        classes
-            .map(|class| {
-                let value = integer(class, &["value"]).unwrap_or(0);
-                (text(class, &["metadata", "name"]), value)
-            })
-            .collect()
-    }
-
     fn place_with_dependencies(
         &mut self,
         one: &Claimed<'a>,
         dependencies: &mut Dependencies,
     ) -> PlacedTemplate {
-        let mut found = self.place(one);
-        if one.policy.spec.propagate_deps {
-            match self.required(one) {
-                Ok(required) => dependencies.add(
-                    Requirer {
-                        name: one.name.clone(),
-                        clusters: found.binding.cluster_names(),
-                        overwrites: may_overwrite(one.object, Some(&one.policy.spec)),
-                    },
-                    required,
-                ),
-                Err(error) => {
-                    self.knows_dependencies = false;
-                    found.binding.unschedulable.get_or_insert(error);
-                }
+        let required = match self.required(one) {
+            Ok(required) => required,
+            Err(error) => {
+                self.knows_dependencies = false;
+                return self.left(one, self.previous(one), error);
             }
-        }
+        };
+        let found = self.place(one);
+        dependencies.add(
+            Requirer {
+                name: one.name.clone(),
+                clusters: found.binding.cluster_names(),
+                overwrites: may_overwrite(one.object, Some(&one.policy.spec)),
+            },
+            required,
+        );
         if write_order(one.object) == 1 {
             self.add_served(one.object, &found.binding.cluster_names());
         }
@@ -247,19 +191,14 @@ impl<'a, O: Operations> Planner<'a, O> {
 
     /// Places an object.
     fn place(&mut self, one: &Claimed<'a>) -> PlacedTemplate {
-        let none = PreviousPlacement::default();
-        let previous = self.inputs.previous.get(&one.name).unwrap_or(&none);
-        let mut binding = PlannedBinding {
-            policy: Some(one.policy.shown()),
-            ..PlannedBinding::of_dependency(one.name.clone())
-        };
+        let previous = self.previous(one);
         let spec = &one.policy.spec;
         let (object, requirements) = match self.placed_object(one) {
             Ok(found) => found,
-            Err(error) => return self.left(binding, previous, error),
+            Err(error) => return self.left(one, previous, error),
         };
         if let Some(reason) = self.missing_overrides(one) {
-            return self.left(binding, previous, reason);
+            return self.left(one, previous, reason);
         }
         let has_replicas = object.replicas.is_some() && !object.has_components;
         let scheduler = spec.scheduler_name.as_deref().unwrap_or_default();
@@ -269,7 +208,7 @@ impl<'a, O: Operations> Planner<'a, O> {
             return PlacedTemplate {
                 shares: has_replicas.then(|| previous.clusters.clone()),
                 is_written: true,
-                ..self.left(binding, previous, reason)
+                ..self.left(one, previous, reason)
             };
         }
         let room = RefCell::new(BTreeMap::new());
@@ -303,6 +242,7 @@ impl<'a, O: Operations> Planner<'a, O> {
                 room.reserve(requirements.as_ref(), more);
             }
         }
+        let mut binding = one.binding();
         binding.set(placed);
         PlacedTemplate {
             binding,
@@ -311,13 +251,19 @@ impl<'a, O: Operations> Planner<'a, O> {
         }
     }
 
+    /// Where an object was before.
+    fn previous(&self, one: &Claimed<'_>) -> &'a PreviousPlacement {
+        self.inputs.previous.get(&one.name).unwrap_or(&NOWHERE)
+    }
+
     /// Leaves an object where it is, and writes nothing.
     fn left(
         &self,
-        mut binding: PlannedBinding,
+        one: &Claimed<'_>,
         previous: &PreviousPlacement,
         reason: String,
     ) -> PlacedTemplate {
+        let mut binding = one.binding();
         binding.keep(previous, &self.clusters, reason);
         PlacedTemplate {
             binding,
@@ -380,7 +326,11 @@ impl<'a, O: Operations> Planner<'a, O> {
         Ok((placed, requirements))
     }
 
+    /// What an object needs, if its policy propagates that.
     fn required(&self, one: &Claimed<'_>) -> Result<Vec<DependentObject>, String> {
+        if !one.policy.spec.propagate_deps {
+            return Ok(Vec::new());
+        }
         let request = Request::Dependency { object: one.object };
         match self.operations.run(&request) {
             Ok(Some(Response::Dependencies(found))) => Ok(found),
@@ -408,26 +358,6 @@ impl<'a, O: Operations> Planner<'a, O> {
             }
         }
     }
-}
-
-/// The policy that an object's annotations name.
-fn claimed_by(object: &Value) -> Option<Policy> {
-    let annotation = |key: &str| text(object, &["metadata", "annotations", key]).to_owned();
-    let namespaced = annotation("propagationpolicy.karmada.io/name");
-    let cluster = annotation("clusterpropagationpolicy.karmada.io/name");
-    let (namespace, name) = match (namespaced.is_empty(), cluster.is_empty()) {
-        (false, _) => (
-            Some(annotation("propagationpolicy.karmada.io/namespace")),
-            namespaced,
-        ),
-        (true, false) => (None, cluster),
-        (true, true) => return None,
-    };
-    Some(Policy {
-        namespace,
-        name,
-        spec: PropagationSpec::default().into(),
-    })
 }
 
 #[cfg(test)]

@@ -5,15 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use fleetdex_core::{
-    model::JsonTree,
-    selector::{LabelRequirement, LabelSelector, LabelTest},
-};
-use fleetdex_crds::cluster::ResourceSummary;
+use fleetdex_core::model::JsonTree;
+use fleetdex_crds::{affinity::FieldSelectorRequirement, cluster::ResourceSummary};
 use fleetdex_interpreter::{
-    native::requirements::{resources_of, resources_of_pod_spec},
+    native::requirements::{node_claim, resources_of, resources_of_pod_spec},
     request::{NodeClaim, ReplicaRequirements},
-    value::{at, flag, list, map, text},
+    value::{at, flag, list, text},
 };
 use k8s_openapi::api::core::v1::{Taint, Toleration};
 use serde_json::{Value, json};
@@ -93,8 +90,8 @@ impl ClusterRoom {
             }
         }
         for pod in waiting {
-            let claim = node_claim(at(pod, &["spec"]));
-            reserve_on(&mut room, Some(&claim), &requests(pod), 1);
+            let claim = node_claim(&JsonTree::from(at(pod, &["spec"])));
+            reserve_on(&mut room, claim.as_ref(), &requests(pod), 1);
         }
         Self(KnownRoom::Nodes(room))
     }
@@ -171,22 +168,6 @@ fn requests(pod: &Value) -> Amounts {
     amounts
 }
 
-fn node_claim(spec: &Value) -> NodeClaim {
-    let affinity = at(
-        spec,
-        &[
-            "affinity",
-            "nodeAffinity",
-            "requiredDuringSchedulingIgnoredDuringExecution",
-        ],
-    );
-    NodeClaim {
-        hard_node_affinity: affinity.is_object().then(|| affinity.clone()),
-        node_selector: map(spec, &["nodeSelector"]).cloned().unwrap_or_default(),
-        tolerations: list(spec, &["tolerations"]).to_vec(),
-    }
-}
-
 /// How often a request fits into what is free.
 fn fitting(free: &Amounts, requests: &Amounts) -> i64 {
     requests
@@ -260,26 +241,8 @@ impl NodeRoom {
 
 /// Whether a requirement on nodes holds; one that makes no sense holds nowhere.
 fn holds<'n>(requirement: &Value, value_of: impl Fn(&str) -> Option<&'n str>) -> bool {
-    let values = || {
-        let values = list(requirement, &["values"]).iter();
-        values.filter_map(Value::as_str).map(str::to_owned)
-    };
-    let bound = || values().next().and_then(|value| value.parse().ok());
-    let test = match text(requirement, &["operator"]) {
-        "In" => Some(LabelTest::In(values().collect())),
-        "NotIn" => Some(LabelTest::NotIn(values().collect())),
-        "Exists" => Some(LabelTest::Exists),
-        "DoesNotExist" => Some(LabelTest::DoesNotExist),
-        "Gt" => bound().map(LabelTest::GreaterThan),
-        "Lt" => bound().map(LabelTest::LessThan),
-        _ => None,
-    };
-    let key = text(requirement, &["key"]);
-    let Some(Ok(requirement)) = test.map(|test| LabelRequirement::new(key, test)) else {
-        return false;
-    };
-    let selector: LabelSelector = [requirement].into_iter().collect();
-    selector.matches(value_of)
+    let requirement = serde_json::from_value::<FieldSelectorRequirement>(requirement.clone());
+    requirement.is_ok_and(|requirement| requirement.holds(value_of(&requirement.key)))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 //! Operations, messages and levels are those of Karmada's resource interpreter:
 //! <https://karmada.io/docs/userguide/globalview/customizing-resource-interpreter/>.
 
+pub mod bounded_patch;
 pub mod customization;
 mod dependency;
 pub mod field_problem;

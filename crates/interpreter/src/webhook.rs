@@ -24,10 +24,11 @@ mod patch;
 mod request;
 mod review;
 
+pub use crate::bounded_patch::{MAX_ADDED_BYTES, MAX_DEPTH};
 pub use answer::decode;
 pub use answer_error::{AnswerError, MAX_ANSWER_BYTES};
 pub use dialect::{API_VERSION, Dialect, REVIEW_VERSION};
-pub use patch::{MAX_ADDED_BYTES, MAX_DEPTH, MAX_OPERATIONS, PatchFault};
+pub use patch::{MAX_OPERATIONS, PatchFault};
 pub use request::{EncodeError, encode};
 pub use review::{
     MAX_REQUEST_BYTES, ReviewRequest, ReviewRequestError, ReviewResponse, ReviewResponseError,

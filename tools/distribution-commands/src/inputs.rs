@@ -127,11 +127,7 @@ impl Files {
         }
         self.set_namespace(&gvk, &mut object);
         let name = TemplateName::of(&object);
-        let shown = if name.namespace.is_empty() {
-            format!("{} {}", name.kind, name.name)
-        } else {
-            format!("{} {}/{}", name.kind, name.namespace, name.name)
-        };
+        let shown = name.to_string();
         let cluster = text(&object, &["metadata", "annotations", CACHED_FROM]).to_owned();
         if !self.seen.insert((cluster.clone(), name.clone())) {
             return Err(PlanInputError::Twice {

@@ -56,7 +56,12 @@ const HEADERS: [&str; 4] = ["RESOURCE", "CLUSTER", "REPLICAS", "NOTE"];
 fn write_table(plan: &DistributionPlan, out: &mut dyn io::Write) -> io::Result<()> {
     let mut lines = vec![HEADERS.map(str::to_owned).to_vec()];
     let mut line = |resource: &TemplateName, cluster: &str, replicas: String, note: String| {
-        lines.push(vec![shown(resource), cluster.to_owned(), replicas, note]);
+        lines.push(vec![
+            resource.to_string(),
+            cluster.to_owned(),
+            replicas,
+            note,
+        ]);
     };
     let conflicts: BTreeMap<(&str, &TemplateName), &str> = plan
         .conflicts
@@ -109,19 +114,4 @@ fn write_table(plan: &DistributionPlan, out: &mut dyn io::Write) -> io::Result<(
         );
     }
     write_aligned(out, &lines)
-}
-
-/// `Deployment shop/web`.
-fn shown(resource: &TemplateName) -> String {
-    let TemplateName {
-        kind,
-        namespace,
-        name,
-        ..
-    } = resource;
-    if namespace.is_empty() {
-        format!("{kind} {name}")
-    } else {
-        format!("{kind} {namespace}/{name}")
-    }
 }

@@ -84,27 +84,36 @@ fn field_matches(requirement: &FieldSelectorRequirement, cluster: ClusterPropert
     value_matches(requirement, value)
 }
 
+/// A value that is empty is absent.
 fn value_matches(requirement: &FieldSelectorRequirement, value: &str) -> bool {
-    let Some(requirement) = as_label(requirement) else {
-        return false;
-    };
-    let selector: LabelSelector = [requirement].into_iter().collect();
-    selector.matches(|_| Some(value).filter(|text| !text.is_empty()))
+    requirement.holds(Some(value).filter(|text| !text.is_empty()))
 }
 
-/// `None` for what Kubernetes refuses as a label requirement.
-fn as_label(requirement: &FieldSelectorRequirement) -> Option<LabelRequirement> {
-    let values = &requirement.values;
-    let test = match (requirement.operator.as_str(), values.as_slice()) {
-        ("In", _) => LabelTest::In(values.iter().cloned().collect()),
-        ("NotIn", _) => LabelTest::NotIn(values.iter().cloned().collect()),
-        ("Exists", []) => LabelTest::Exists,
-        ("DoesNotExist", []) => LabelTest::DoesNotExist,
-        ("Gt", [bound]) => LabelTest::GreaterThan(bound.parse().ok()?),
-        ("Lt", [bound]) => LabelTest::LessThan(bound.parse().ok()?),
-        _ => return None,
-    };
-    LabelRequirement::new(&requirement.key, test).ok()
+impl FieldSelectorRequirement {
+    /// Whether a value, or that there is none, is what the requirement wants, as of a label. One
+    /// that Kubernetes refuses holds nowhere.
+    pub fn holds(&self, value: Option<&str>) -> bool {
+        let Some(requirement) = self.as_label() else {
+            return false;
+        };
+        let selector: LabelSelector = [requirement].into_iter().collect();
+        selector.matches(|_| value)
+    }
+
+    /// `None` for what Kubernetes refuses as a label requirement.
+    fn as_label(&self) -> Option<LabelRequirement> {
+        let values = &self.values;
+        let test = match (self.operator.as_str(), values.as_slice()) {
+            ("In", _) => LabelTest::In(values.iter().cloned().collect()),
+            ("NotIn", _) => LabelTest::NotIn(values.iter().cloned().collect()),
+            ("Exists", []) => LabelTest::Exists,
+            ("DoesNotExist", []) => LabelTest::DoesNotExist,
+            ("Gt", [bound]) => LabelTest::GreaterThan(bound.parse().ok()?),
+            ("Lt", [bound]) => LabelTest::LessThan(bound.parse().ok()?),
+            _ => return None,
+        };
+        LabelRequirement::new(&self.key, test).ok()
+    }
 }
 
 #[cfg(test)]

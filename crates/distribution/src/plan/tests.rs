@@ -3,7 +3,7 @@ use fleetdex_interpreter::native;
 use serde_json::json;
 
 use super::*;
-use crate::templates::CONTROL_PLANE_LABEL;
+use crate::{claim::Policy, templates::CONTROL_PLANE_LABEL};
 
 struct BuiltIn;
 
@@ -529,4 +529,39 @@ fn the_greatest_priority_is_placed_first() {
     let plan = plan(&inputs, &BuiltIn);
     assert_eq!(shares(&plan, "b"), "m1=3");
     assert_eq!(shares(&plan, "a"), "");
+}
+
+/// Knows nothing of what objects need.
+struct WithoutDependencies;
+
+impl Operations for WithoutDependencies {
+    fn run(&self, request: &Request<'_>) -> Result<Option<Response>, String> {
+        match request {
+            Request::Dependency { .. } => Err("no answer".to_owned()),
+            other => BuiltIn.run(other),
+        }
+    }
+}
+
+#[test]
+fn nothing_is_written_or_deleted_where_it_is_not_known_what_an_object_needs() {
+    let mut spec = selecting(
+        "Deployment",
+        &json!({"clusterAffinity": {"clusterNames": ["m1"]}}),
+    );
+    spec["propagateDeps"] = true.into();
+    let mut inputs = inputs(vec![policy("web", spec)], vec![deployment("web", 1, "1")]);
+    let mut copy = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "settings", "namespace": "shop"}});
+    copy["metadata"]["labels"] = json!({CONTROL_PLANE_LABEL: "uid"});
+    let objects = [(TemplateName::of(&copy), copy)].into();
+    inputs.observed.insert("m2".to_owned(), objects);
+    let found = plan(&inputs, &WithoutDependencies);
+    assert_eq!(found.objects, []);
+    assert_eq!(found.deletions, []);
+    assert_eq!(
+        found.bindings[0].unschedulable.as_deref(),
+        Some("what it needs is not known: no answer")
+    );
+    assert_eq!(plan(&inputs, &BuiltIn).deletions.len(), 1);
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     rc::Rc,
 };
 
@@ -43,6 +44,17 @@ impl TemplateName {
             namespace: owned(&["metadata", "namespace"]),
             name: owned(&["metadata", "name"]),
         }
+    }
+}
+
+/// Such as `Deployment shop/web`.
+impl fmt::Display for TemplateName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} ", self.kind)?;
+        if !self.namespace.is_empty() {
+            write!(out, "{}/", self.namespace)?;
+        }
+        out.write_str(&self.name)
     }
 }
 

@@ -31,7 +31,14 @@ pub(super) struct PlanWriter<'p, O> {
     pub(super) plan: &'p mut DistributionPlan,
 }
 
-impl<O: Operations> PlanWriter<'_, O> {
+impl<'p, O: Operations> PlanWriter<'p, O> {
+    fn cluster(&self, name: &str) -> Option<&'p TargetCluster> {
+        let found = self
+            .clusters
+            .binary_search_by(|one| one.name.as_str().cmp(name));
+        found.ok().map(|position| &self.clusters[position])
+    }
+
     /// Plans the objects of a binding's clusters.
     pub(super) fn write(
         &mut self,
@@ -43,14 +50,9 @@ impl<O: Operations> PlanWriter<'_, O> {
             if binding.suspended.contains(&target.name) {
                 continue;
             }
-            // Sorted by name.
-            let found = self
-                .clusters
-                .binary_search_by(|one| one.name.cmp(&target.name));
-            let Ok(position) = found else {
+            let Some(cluster) = self.cluster(&target.name) else {
                 continue;
             };
-            let cluster = &self.clusters[position];
             let observed = self.inputs.observed.get(&target.name);
             let observed = observed.and_then(|objects| objects.get(&binding.resource));
             let result = template
@@ -125,8 +127,7 @@ impl<O: Operations> PlanWriter<'_, O> {
         };
         let mut deletions = Vec::new();
         for (cluster, objects) in &self.inputs.observed {
-            let is_known = |one: &TargetCluster| one.name == *cluster && !one.is_terminating;
-            if !self.clusters.iter().any(is_known) {
+            if self.cluster(cluster).is_none_or(|one| one.is_terminating) {
                 continue;
             }
             for (name, object) in objects {

@@ -57,10 +57,7 @@ pub fn requests_of_pod_spec(spec: Tree<'_>) -> (f64, i64) {
 /// What a pod of a spec requests of each resource: CPU in thousandths, others in units. A quantity
 /// that is none counts as zero.
 pub fn resources_of_pod_spec(spec: Tree<'_>) -> BTreeMap<String, i64> {
-    let totals = Requests::of_pod(spec).totals.into_iter();
-    totals
-        .map(|(name, total)| (name.to_owned(), total))
-        .collect()
+    Requests::of_pod(spec).into_resources()
 }
 
 /// The same for a list of quantities by resource, such as the allocatable resources of a node.
@@ -73,13 +70,11 @@ pub fn resources_of(quantities: Tree<'_>) -> BTreeMap<String, i64> {
     {
         requests.add(name, quantity, i64::saturating_add);
     }
-    let totals = requests.totals.into_iter();
-    totals
-        .map(|(name, total)| (name.to_owned(), total))
-        .collect()
+    requests.into_resources()
 }
 
-fn node_claim(spec: Tree<'_>) -> Option<NodeClaim> {
+/// The nodes that a pod of a spec may run on; `None`: any.
+pub fn node_claim(spec: Tree<'_>) -> Option<NodeClaim> {
     let affinity = at(
         spec,
         &[
@@ -127,6 +122,13 @@ impl<'t> Requests<'t> {
             requests.add(name, quantity, i64::saturating_add);
         }
         requests
+    }
+
+    fn into_resources(self) -> BTreeMap<String, i64> {
+        let totals = self.totals.into_iter();
+        totals
+            .map(|(name, total)| (name.to_owned(), total))
+            .collect()
     }
 
     /// A limit stands for a request that is missing.

@@ -1,30 +1,18 @@
 //! Patches of answers: RFC 6902, applied to a copy of the object within bounds.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use fleetdex_core::{
-    fuel::{Fuel, MeteredEvaluation, OutOfFuel},
-    model::{MAX_OBJECT_BYTES, json_fault, quoted},
-};
+use fleetdex_core::model::{json_fault, quoted};
 use json_patch::{Patch, PatchOperation};
 use serde_json::Value;
 
 use super::message::JSON_PATCH;
-use crate::value;
+use crate::{
+    bounded_patch::{BoundedPatch, MAX_ADDED_BYTES, MAX_DEPTH, MAX_STEPS, OperationFault},
+    value,
+};
 
 /// The most operations of a patch, as many as a kube-apiserver accepts (`maxJSONPatchOperations`).
 pub const MAX_OPERATIONS: usize = 10_000;
-/// The most bytes that the operations of a patch add, copy and move in all. An object that may be
-/// indexed fits.
-pub const MAX_ADDED_BYTES: usize = MAX_OBJECT_BYTES;
-/// How deep a value that a patch adds may lie; `serde_json` reads no deeper ones.
-pub const MAX_DEPTH: usize = 128;
-/// Steps that the operations of a patch take at most: one for each item of a list that an insertion
-/// or a removal before it moves. Seven thousand items may be removed one by one from the start of
-/// their list.
-pub const MAX_STEPS: u64 = 50_000_000;
-/// What a value counts at least: a list of empty lists takes more memory than it has bytes as JSON.
-const VALUE_BYTES: usize = 16;
-
 /// A patch cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchFault {
@@ -81,6 +69,22 @@ pub enum PatchFault {
     OtherObject(&'static str),
 }
 
+impl PatchFault {
+    /// Of an operation, counted from 0.
+    fn of(fault: OperationFault, index: usize) -> Self {
+        match fault {
+            OperationFault::Refused { path, problem } => Self::Operation {
+                index,
+                path: quoted(&path),
+                problem,
+            },
+            OperationFault::TooLarge => Self::TooLarge(index),
+            OperationFault::TooManyMoved => Self::TooManyMoved(index),
+            OperationFault::TooDeep => Self::TooDeep(index),
+        }
+    }
+}
+
 /// The operations of an answer. Without a patch there are none; a patch needs its type, and a type
 /// its patch.
 pub(super) fn operations(
@@ -108,19 +112,11 @@ pub(super) fn operations(
 /// and name stay.
 pub(super) fn patched(object: &Value, operations: &[PatchOperation]) -> Result<Value, PatchFault> {
     let mut copy = object.clone();
-    let mut left = MAX_ADDED_BYTES;
-    let fuel = Fuel::of(MeteredEvaluation::Patch, MAX_STEPS);
+    let mut patch = BoundedPatch::default();
     for (index, operation) in operations.iter().enumerate() {
-        if let Some(added) = added(&copy, operation) {
-            let levels = levels(operation.path().as_str());
-            let deepest = MAX_DEPTH
-                .checked_sub(levels)
-                .ok_or(PatchFault::TooDeep(index))?;
-            left = measure(added, deepest, left, index)?;
-        }
-        fuel.take(moved_items(&copy, operation))
-            .map_err(|OutOfFuel| PatchFault::TooManyMoved(index))?;
-        apply(&mut copy, operation, index)?;
+        patch
+            .apply(&mut copy, operation)
+            .map_err(|fault| PatchFault::of(fault, index))?;
     }
     same_object(object, &copy)?;
     Ok(copy)
@@ -153,75 +149,4 @@ pub(super) fn same_object(before: &Value, after: &Value) -> Result<(), PatchFaul
         Some((member, _)) => Err(PatchFault::OtherObject(member)),
         None => Ok(()),
     }
-}
-
-fn apply(copy: &mut Value, operation: &PatchOperation, index: usize) -> Result<(), PatchFault> {
-    json_patch::patch_unsafe(copy, std::slice::from_ref(operation)).map_err(|error| {
-        PatchFault::Operation {
-            index,
-            path: quoted(error.path.as_str()),
-            problem: error.kind.to_string(),
-        }
-    })
-}
-
-/// The value that an operation puts somewhere. That of a move counts too, because each move may put
-/// it deeper.
-fn added<'v>(copy: &'v Value, operation: &'v PatchOperation) -> Option<&'v Value> {
-    match operation {
-        PatchOperation::Add(add) => Some(&add.value),
-        PatchOperation::Replace(replace) => Some(&replace.value),
-        PatchOperation::Copy(from) => copy.pointer(from.from.as_str()),
-        PatchOperation::Move(from) => copy.pointer(from.from.as_str()),
-        PatchOperation::Remove(_) | PatchOperation::Test(_) => None,
-    }
-}
-
-/// How many items of lists an operation moves to other positions.
-fn moved_items(copy: &Value, operation: &PatchOperation) -> usize {
-    let behind = |path: &str| {
-        let (list, position) = path.rsplit_once('/')?;
-        let items = copy.pointer(list)?.as_array()?;
-        // At `-`, the end, nothing is moved.
-        Some(items.len().saturating_sub(position.parse().ok()?))
-    };
-    let behind = |path: &str| behind(path).unwrap_or(0);
-    let path = operation.path().as_str();
-    match operation {
-        PatchOperation::Add(_) | PatchOperation::Remove(_) | PatchOperation::Copy(_) => {
-            behind(path)
-        }
-        PatchOperation::Move(from) => behind(from.from.as_str()).saturating_add(behind(path)),
-        PatchOperation::Replace(_) | PatchOperation::Test(_) => 0,
-    }
-}
-
-fn levels(path: &str) -> usize {
-    path.bytes().filter(|byte| *byte == b'/').count()
-}
-
-/// What is left of the bytes after a value that an operation adds. Recursion ends at the depth.
-fn measure(value: &Value, deepest: usize, left: usize, index: usize) -> Result<usize, PatchFault> {
-    let take = |left: usize, bytes| left.checked_sub(bytes).ok_or(PatchFault::TooLarge(index));
-    let text = match value {
-        Value::String(text) => text.len(),
-        _ => 0,
-    };
-    let mut left = take(left, VALUE_BYTES + text)?;
-    let below = || deepest.checked_sub(1).ok_or(PatchFault::TooDeep(index));
-    match value {
-        Value::Array(items) => {
-            for item in items {
-                left = measure(item, below()?, left, index)?;
-            }
-        }
-        Value::Object(members) => {
-            for (key, member) in members {
-                left = take(left, key.len())?;
-                left = measure(member, below()?, left, index)?;
-            }
-        }
-        _ => {}
-    }
-    Ok(left)
 }

@@ -27,7 +27,7 @@ pub fn ingress(object: &Value, items: &[AggregatedStatusItem]) -> Value {
 }
 
 fn aggregated(object: &Value, items: &[AggregatedStatusItem], with_ip_mode: bool) -> Value {
-    // Entries are told apart and ordered by host name, those without one last, then by IP, then by
+    // Entries differ by, and are ordered by, host name, those without one last, then by IP, then by
     // mode.
     let mut ports_of: BTreeMap<_, BTreeSet<BalancerPort<'_>>> = BTreeMap::new();
     let entries = reported(items).flat_map(|(_, status)| list(status, &ENTRIES));
