@@ -63,7 +63,7 @@ impl<'a> DistributedObject<'a> {
             }
             self.divide_completions(&mut object, &cluster.name);
         }
-        let (object, _) = overrides::overridden(policies, self.object, object, cluster)
+        let object = overrides::overridden(policies, self.object, object, cluster)
             .map_err(|error| error.to_string())?;
         let request = Request::Prune { object: &object };
         let mut object = match failed_in(&request, operations)? {

@@ -6,7 +6,10 @@
 
 use std::sync::Arc;
 
-use fleetdex_crds::policy::{OverrideRule, OverrideSpec, Overriders};
+use fleetdex_crds::{
+    affinity::ClusterAffinity,
+    policy::{OverrideSpec, Overriders},
+};
 use fleetdex_interpreter::bounded_patch::BoundedPatch;
 use serde_json::Value;
 
@@ -66,14 +69,13 @@ impl ObjectOverrides {
     }
 }
 
-/// The object as the policies change it for a cluster, and the policies that did, in order. The
-/// selectors look at the template.
+/// The object as the policies change it for a cluster. The selectors look at the template.
 pub fn overridden(
     policies: &[ObjectOverrides],
     template: &Value,
     mut object: Value,
     cluster: &TargetCluster,
-) -> Result<(Value, Vec<String>), OverrideError> {
+) -> Result<Value, OverrideError> {
     let mut selecting: Vec<(bool, Exactness, &ObjectOverrides)> = policies
         .iter()
         .filter_map(|policy| {
@@ -84,40 +86,29 @@ pub fn overridden(
     selecting
         .sort_by(|one, other| (one.0, one.1, &one.2.name).cmp(&(other.0, other.1, &other.2.name)));
     let mut bounds = BoundedPatch::default();
-    let mut applied = Vec::new();
     for (_, _, policy) in selecting {
-        let mut is_applied = false;
         for overriders in overriders_for(&policy.spec, cluster) {
             apply(&mut bounds, &mut object, overriders).map_err(|failed| OverrideError {
                 policy: policy.shown(),
                 change: failed.change,
                 problem: failed.problem,
             })?;
-            is_applied = true;
-        }
-        if is_applied {
-            applied.push(policy.shown());
         }
     }
-    Ok((object, applied))
+    Ok(object)
 }
 
 fn overriders_for<'p>(
     spec: &'p OverrideSpec,
     cluster: &'p TargetCluster,
 ) -> impl Iterator<Item = &'p Overriders> {
-    let properties = cluster.properties();
-    let is_target = move |rule: &&'p OverrideRule| {
-        rule.target_cluster
-            .as_ref()
-            .is_none_or(|affinity| affinity.matches(properties))
+    let is_for = |target: Option<&ClusterAffinity>| {
+        target.is_none_or(|affinity| affinity.matches(cluster.properties()))
     };
-    let superseded = spec.overriders.as_ref().filter(|_| {
-        spec.target_cluster
-            .as_ref()
-            .is_none_or(|affinity| affinity.matches(properties))
-    });
-    let rules = spec.override_rules.iter().filter(is_target);
+    let superseded = spec.overriders.as_ref();
+    let superseded = superseded.filter(|_| is_for(spec.target_cluster.as_ref()));
+    let rules = spec.override_rules.iter();
+    let rules = rules.filter(move |rule| is_for(rule.target_cluster.as_ref()));
     rules.map(|rule| &rule.overriders).chain(superseded)
 }
 

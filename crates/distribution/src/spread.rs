@@ -82,27 +82,27 @@ fn best_clusters<'r, 'a>(
     let NeededRoom::Together(wanted) = needed else {
         return Ok(chosen);
     };
-    let room = |chosen: &[&RankedCluster<'_>]| -> i128 {
-        chosen.iter().map(|one| i128::from(one.available)).sum()
-    };
-    for position in (0..chosen.len()).rev() {
-        if room(&chosen) >= i128::from(wanted) {
+    let wanted_room = i128::from(wanted);
+    let mut room: i128 = chosen.iter().map(|one| i128::from(one.available)).sum();
+    for one in chosen.iter_mut().rev() {
+        if room >= wanted_room {
             break;
         }
-        let roomiest = others.iter_mut().reduce(|best, one| {
-            if one.available > best.available {
-                one
+        let roomiest = others.iter_mut().reduce(|best, other| {
+            if other.available > best.available {
+                other
             } else {
                 best
             }
         });
         if let Some(other) = roomiest
-            && other.available > chosen[position].available
+            && other.available > one.available
         {
-            std::mem::swap(&mut chosen[position], other);
+            room += i128::from(other.available) - i128::from(one.available);
+            std::mem::swap(one, other);
         }
     }
-    if room(&chosen) < i128::from(wanted) {
+    if room < wanted_room {
         return Err(SpreadError::NoRoom { most, wanted });
     }
     Ok(chosen)

@@ -177,6 +177,16 @@ impl InvalidFields {
                 &["Exists", "Equal"],
             );
         }
+        self.count(
+            &format!("{path}.clusterTolerations"),
+            placement.cluster_tolerations.len(),
+            MOST,
+        );
+        self.count(
+            &format!("{path}.spreadConstraints"),
+            placement.spread_constraints.len(),
+            MOST,
+        );
         self.spread(&placement.spread_constraints);
         if let Some(scheduling) = &placement.replica_scheduling {
             self.scheduling(&format!("{path}.replicaScheduling"), scheduling);

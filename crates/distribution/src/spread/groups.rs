@@ -61,9 +61,10 @@ impl GroupChoice<'_> {
             ))
         });
         let most = self.bounds.most.min(groups.len());
-        let chosen = match sets_of(groups.len(), most) {
-            Some(_) => self.best_set(&groups, most),
-            None => self.exchanged_set(&groups, most),
+        let chosen = if has_few_sets(groups.len(), most) {
+            self.best_set(&groups, most)
+        } else {
+            self.exchanged_set(&groups, most)
         };
         let Some(mut chosen) = chosen else {
             return Err(SpreadError::TooFewClusters {
@@ -184,16 +185,17 @@ impl GroupChoice<'_> {
     }
 }
 
-/// How many sets of at most `most` of `groups` there are; `None`: too many to compare.
-fn sets_of(groups: usize, most: usize) -> Option<usize> {
-    let mut total = 0_usize;
-    let mut of_size = 1_usize;
+/// Whether there are few enough sets of at most `most` of `groups` to compare them all.
+fn has_few_sets(groups: usize, most: usize) -> bool {
+    let mut total = 0;
+    let mut of_size = 1;
     for size in 1..=most {
-        of_size = of_size.checked_mul(groups + 1 - size)? / size;
-        total = total.checked_add(of_size)?;
+        // Below the bound, so that no product overflows.
+        of_size = of_size * (groups + 1 - size) / size;
+        total += of_size;
         if total > MAX_SETS {
-            return None;
+            return false;
         }
     }
-    Some(total)
+    true
 }
