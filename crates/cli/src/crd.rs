@@ -11,7 +11,7 @@ use std::io::Write;
 pub use self::{
     apply::{CrdApplyArgs, install_registries},
     decision::is_of_fleetdex,
-    definitions::{CrdFile, all},
+    definitions::{CrdFile, all, of_distribution, without_distribution},
     error::CrdError,
 };
 use super::console::{CommandError, Console};
@@ -19,6 +19,10 @@ use super::console::{CommandError, Console};
 /// The custom resource definitions.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CrdArgs {
+    /// With the CRDs of policies, bindings and rebalancers, which distribution needs
+    #[arg(long, global = true)]
+    pub distribute: bool,
+
     /// What to do; without a command they are printed.
     #[command(subcommand)]
     pub command: Option<CrdCommand>,
@@ -31,9 +35,18 @@ pub enum CrdCommand {
     Apply(CrdApplyArgs),
 }
 
-/// Prints every CRD as YAML documents.
-pub fn print(out: &mut dyn Write) -> Result<(), CrdError> {
-    for file in all() {
+/// The CRDs of an installation, with those of distribution or without them.
+fn wanted(distribute: bool) -> Vec<CrdFile> {
+    if distribute {
+        all()
+    } else {
+        without_distribution()
+    }
+}
+
+/// Prints CRDs as YAML documents.
+pub fn print(files: &[CrdFile], out: &mut dyn Write) -> Result<(), CrdError> {
+    for file in files {
         out.write_all(file.yaml()?.as_bytes())?;
     }
     Ok(())
@@ -41,11 +54,12 @@ pub fn print(out: &mut dyn Write) -> Result<(), CrdError> {
 
 /// Prints or applies the CRDs.
 pub async fn crd(args: &CrdArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
+    let files = wanted(args.distribute);
     match &args.command {
         None => {
-            print(console.out)?;
+            print(&files, console.out)?;
             Ok(true)
         }
-        Some(CrdCommand::Apply(apply)) => apply::apply(apply, console).await,
+        Some(CrdCommand::Apply(apply)) => apply::apply(apply, files, console).await,
     }
 }

@@ -6,11 +6,13 @@
 
 pub mod affinity;
 pub mod aws;
+pub mod binding;
 pub mod cluster;
 pub mod cluster_cache;
 pub mod condition;
 pub mod interpreter;
 pub mod policy;
+pub mod rebalancer;
 pub mod registry;
 pub mod schema;
 pub mod validation;

@@ -3,6 +3,10 @@
 //! Every list and text has an upper bound. The apiserver needs them to bound the cost of a CEL rule
 //! before it accepts a CRD.
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
+};
+use kube::core::ApiResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
@@ -160,4 +164,110 @@ pub const RESOURCES_NEEDED: &str =
 fn texts(most: usize, longest: usize, item_rules: &[(&str, &str)]) -> Schema {
     let items = json!({"type": "string", "maxLength": longest, VALIDATIONS: rules(item_rules)});
     json_schema!({"type": "array", "maxItems": most, "items": items})
+}
+
+/// Makes fields required that may be absent when an object is read: another server may have
+/// accepted it. Required fields and objects have no default.
+pub(crate) fn requires(names: &'static [&'static str]) -> impl FnMut(&mut Schema) {
+    move |schema| {
+        let fields = schema
+            .get_mut("properties")
+            .and_then(Value::as_object_mut)
+            .into_iter()
+            .flatten();
+        for (name, field) in fields {
+            let is_required = names.contains(&name.as_str());
+            let Some(field) = field.as_object_mut() else {
+                continue;
+            };
+            if is_required || field.get("default").is_some_and(Value::is_object) {
+                field.shift_remove("default");
+            }
+        }
+        schema.insert("required".to_owned(), json!(names));
+    }
+}
+
+/// A value of any type.
+pub(crate) fn any_value(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"x-kubernetes-preserve-unknown-fields": true})
+}
+
+/// An object with any fields.
+pub(crate) fn any_object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
+/// The names of a kind without a namespace, whose objects are those of another kind otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClusterScoped {
+    pub(crate) kind: &'static str,
+    pub(crate) plural: &'static str,
+    pub(crate) short_name: &'static str,
+    pub(crate) description: &'static str,
+}
+
+impl ClusterScoped {
+    /// The kind in the group and version of the kind with a namespace.
+    pub(crate) fn api_resource(&self, namespaced: ApiResource) -> ApiResource {
+        ApiResource {
+            kind: self.kind.to_owned(),
+            plural: self.plural.to_owned(),
+            ..namespaced
+        }
+    }
+}
+
+/// The CRD of the kind without a namespace, from that of the kind with one.
+pub(crate) fn cluster_scoped(
+    mut crd: CustomResourceDefinition,
+    wanted: &ClusterScoped,
+) -> CustomResourceDefinition {
+    "Cluster".clone_into(&mut crd.spec.scope);
+    crd.metadata.name = Some(format!("{}.{}", wanted.plural, crd.spec.group));
+    let names = &mut crd.spec.names;
+    wanted.kind.clone_into(&mut names.kind);
+    wanted.plural.clone_into(&mut names.plural);
+    names.singular = Some(wanted.kind.to_lowercase());
+    names.short_names = Some(vec![wanted.short_name.to_owned()]);
+    for version in &mut crd.spec.versions {
+        let schema = version.schema.as_mut();
+        if let Some(root) = schema.and_then(|schema| schema.open_api_v3_schema.as_mut()) {
+            root.description = Some(wanted.description.to_owned());
+        }
+    }
+    crd
+}
+
+/// A CRD that takes no `null`: the API server drops it then, and a rule never meets it.
+pub(crate) fn without_null(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    each_schema(&mut crd, &mut |schema| schema.nullable = None);
+    crd
+}
+
+/// Changes the schema of each object, field and item of a CRD.
+pub(crate) fn each_schema(
+    crd: &mut CustomResourceDefinition,
+    change: &mut dyn FnMut(&mut JSONSchemaProps),
+) {
+    for version in &mut crd.spec.versions {
+        let schema = version.schema.as_mut();
+        if let Some(root) = schema.and_then(|schema| schema.open_api_v3_schema.as_mut()) {
+            each_below(root, change);
+        }
+    }
+}
+
+fn each_below(schema: &mut JSONSchemaProps, change: &mut dyn FnMut(&mut JSONSchemaProps)) {
+    change(schema);
+    for field in schema
+        .properties
+        .iter_mut()
+        .flat_map(|all| all.values_mut())
+    {
+        each_below(field, change);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        each_below(items, change);
+    }
 }

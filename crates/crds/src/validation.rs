@@ -133,7 +133,8 @@ impl InvalidFields {
         self.texts(&format!("{path}.values"), values, 256, 1024);
     }
 
-    fn labels(&mut self, path: &str, selector: &LabelSelector) {
+    /// Adds the problems of a selector of labels.
+    pub(crate) fn labels(&mut self, path: &str, selector: &LabelSelector) {
         let exact = selector.match_labels.iter().flatten();
         self.count(&format!("{path}.matchLabels"), exact.clone().count(), 32);
         for (key, value) in exact {

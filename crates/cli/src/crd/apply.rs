@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     decision::{AggregatedVersions, CrdDecision, api_services, decide},
-    definitions::{all, registries},
+    definitions::{CrdFile, registries},
     error::CrdError,
     managed_fields::{MANAGER, take_over},
 };
@@ -65,14 +65,15 @@ struct CrdInstaller {
     dry_run: bool,
 }
 
-/// Applies every CRD that may be applied; returns whether none was refused.
+/// Applies those of `files` that may be applied; returns whether none was refused.
 pub(super) async fn apply(
     args: &CrdApplyArgs,
+    files: Vec<CrdFile>,
     console: &mut Console<'_>,
 ) -> Result<bool, CommandError> {
     let ApiserverClient { client, server, .. } = args.control_plane.connect().await?;
     let installer = CrdInstaller::new(client, server, args.dry_run);
-    let wanted: Vec<CustomResourceDefinition> = all().into_iter().map(|file| file.crd).collect();
+    let wanted: Vec<CustomResourceDefinition> = files.into_iter().map(|file| file.crd).collect();
     let aggregated = installer.aggregated_versions(&wanted).await?;
     let (mut applied, mut is_complete) = (Vec::new(), true);
     for crd in &wanted {

@@ -14,10 +14,20 @@ const GENERATOR_ANNOTATION: &str = "controller-gen.kubebuilder.io/version";
 /// Serves `Cluster` on a Karmada control plane.
 const KARMADA: &str = "v1alpha1.cluster.karmada.io";
 /// The CRDs that Karmada installs on its control planes.
-const CRDS_OF_KARMADA: [&str; 2] = [
+const CRDS_OF_KARMADA: [&str; 9] = [
+    "clusteroverridepolicies.policy.karmada.io",
+    "clusterpropagationpolicies.policy.karmada.io",
+    "clusterresourcebindings.work.karmada.io",
+    "overridepolicies.policy.karmada.io",
+    "propagationpolicies.policy.karmada.io",
+    "resourcebindings.work.karmada.io",
     "resourceinterpretercustomizations.config.karmada.io",
     "resourceinterpreterwebhookconfigurations.config.karmada.io",
+    "workloadrebalancers.apps.karmada.io",
 ];
+/// The groups of distribution, of which Fleetdex never had a CRD without [`VERSION_ANNOTATION`].
+const GROUPS_OF_DISTRIBUTION: [&str; 3] =
+    ["apps.karmada.io", "policy.karmada.io", "work.karmada.io"];
 
 /// `APIServices` that another server answers for: the Service by the name of the `APIService`.
 pub(super) type AggregatedVersions = BTreeMap<String, String>;
@@ -111,6 +121,9 @@ fn version_of(crd: &CustomResourceDefinition) -> Option<Version> {
 pub fn is_of_fleetdex(crd: &CustomResourceDefinition) -> bool {
     if annotation(crd, VERSION_ANNOTATION).is_some() {
         return true;
+    }
+    if GROUPS_OF_DISTRIBUTION.contains(&crd.spec.group.as_str()) {
+        return false;
     }
     let has_status = crd.spec.versions.iter().any(|version| {
         version
@@ -208,6 +221,19 @@ mod tests {
         for foreign in [generated, without_status] {
             assert_eq!(
                 decide(&crd, Some(&foreign), &AggregatedVersions::new()),
+                CrdDecision::LeaveAlone(ForeignCrd::InstalledByAnother)
+            );
+        }
+        for crd in crate::crd::of_distribution() {
+            let name = crd.crd.metadata.name.unwrap();
+            assert_eq!(
+                decide(&wanted(&name), None, &karmada()),
+                CrdDecision::LeaveAlone(ForeignCrd::ExpectedOfKarmada)
+            );
+            // Without any annotation, as a program that copies it may leave it.
+            let copied = with_version(&name, None);
+            assert_eq!(
+                decide(&wanted(&name), Some(&copied), &AggregatedVersions::new()),
                 CrdDecision::LeaveAlone(ForeignCrd::InstalledByAnother)
             );
         }

@@ -1,6 +1,9 @@
 //! The CRDs, made of the Rust types.
 
-use fleetdex_crds::{cluster::Cluster, cluster_cache, interpreter, registry::ResourceRegistry};
+use fleetdex_crds::{
+    binding, cluster::Cluster, cluster_cache, interpreter, policy, rebalancer,
+    registry::ResourceRegistry,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
@@ -41,11 +44,28 @@ impl CrdFile {
 
 /// Every CRD of Fleetdex, with its version in the annotation `fleetdex.io/version`.
 pub fn all() -> Vec<CrdFile> {
+    let mut files = without_distribution();
+    files.extend(of_distribution());
+    files
+}
+
+/// The CRDs of an installation that distributes nothing.
+pub fn without_distribution() -> Vec<CrdFile> {
     let caches = cluster_cache::GROUPS.map(cluster_cache::crd);
     [ResourceRegistry::crd(), Cluster::crd()]
         .into_iter()
         .chain(caches)
         .chain(interpreter::crds())
+        .map(CrdFile::new)
+        .collect()
+}
+
+/// The CRDs of policies, bindings and rebalancers, which only distribution needs.
+pub fn of_distribution() -> Vec<CrdFile> {
+    policy::crds()
+        .into_iter()
+        .chain(binding::crds())
+        .chain([rebalancer::crd()])
         .map(CrdFile::new)
         .collect()
 }

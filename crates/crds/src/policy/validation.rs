@@ -1,21 +1,30 @@
 //! What of policies makes no sense. The rules are those of Karmada's admission webhooks
 //! (`pkg/util/validation`), which refuse such policies when they are applied.
 
+mod overriders;
+
 use std::collections::BTreeSet;
 
 use super::{
-    AffinityTerm, ClusterPlacement, Failover, FieldOverrider, OverrideSpec, Overriders,
-    PropagationSpec, ReplicaScheduling, SpreadConstraint, TemplateSelector,
+    AffinityTerm, ClusterPlacement, Failover, OverrideSpec, PropagationSpec, ReplicaScheduling,
+    SpreadConstraint, TemplateSelector,
+    override_schema::{ONE_FORM, RULES},
+    placement_schema::{
+        AFFINITIES, CLUSTERS_TOO, CONSTRAINTS, FIELD_OR_LABEL, GROUPS_IN_ORDER, NEW_NAME,
+        ONE_AFFINITY, OVERFLOW_BY_ROOM, OVERFLOW_FROM, OVERFLOWS, SPREAD_ONCE, TOLERATIONS,
+        WEIGHTS,
+    },
+    propagation_schema::{
+        DEPENDENCIES_NEEDED, NAMES_NEEDED, ONE_SUSPENSION, ONLY_GRACEFUL, SELECTORS,
+    },
 };
-use crate::validation::{InvalidField, InvalidFields};
+use crate::{
+    affinity::ClusterAffinity,
+    validation::{InvalidField, InvalidFields},
+};
 
-const OPERATORS: [&str; 3] = ["add", "replace", "remove"];
-const LIST_OPERATORS: [&str; 2] = ["add", "remove"];
-const COMPONENTS: [&str; 3] = ["Registry", "Repository", "Tag"];
 /// How long the name of a group of clusters may be.
 const LONGEST_AFFINITY_NAME: usize = 32;
-/// How many items a list has at most.
-const MOST: usize = 1_000;
 
 /// What of a `PropagationPolicy` (`namespace` is its own) or of a `ClusterPropagationPolicy` makes
 /// no sense.
@@ -37,7 +46,7 @@ pub fn invalid_propagation(spec: &PropagationSpec, namespace: Option<&str>) -> V
     found.require(
         spec.preemption.as_deref() != Some("Always") || is_exact,
         "spec.preemption",
-        "Always needs a name in every resource selector",
+        NAMES_NEEDED,
     );
     found.one_of(
         "spec.conflictResolution",
@@ -53,7 +62,7 @@ pub fn invalid_propagation(spec: &PropagationSpec, namespace: Option<&str>) -> V
         found.require(
             suspension.dispatching != Some(true) || suspension.dispatching_on_clusters.is_none(),
             "spec.suspension",
-            "dispatching suspends all clusters: remove dispatchingOnClusters",
+            ONE_SUSPENSION,
         );
     }
     if let Some(failover) = &spec.failover {
@@ -72,9 +81,9 @@ pub fn invalid_override(spec: &OverrideSpec, namespace: Option<&str>) -> Vec<Inv
     found.require(
         !is_old || spec.override_rules.is_empty(),
         "spec.overrideRules",
-        "targetCluster and overriders are the old form of one rule: remove them, or overrideRules",
+        ONE_FORM,
     );
-    found.count("spec.overrideRules", spec.override_rules.len(), MOST);
+    found.count("spec.overrideRules", spec.override_rules.len(), RULES);
     for (index, rule) in spec.override_rules.iter().enumerate() {
         let path = format!("spec.overrideRules[{index}]");
         if let Some(affinity) = &rule.target_cluster {
@@ -103,7 +112,7 @@ impl InvalidFields {
     }
 
     fn selectors(&mut self, selectors: &[TemplateSelector], namespace: Option<&str>) {
-        self.count("spec.resourceSelectors", selectors.len(), MOST);
+        self.count("spec.resourceSelectors", selectors.len(), SELECTORS);
         for (index, selector) in selectors.iter().enumerate() {
             let path = format!("spec.resourceSelectors[{index}]");
             let has_kind = !selector.api_version.is_empty() && !selector.kind.is_empty();
@@ -115,13 +124,16 @@ impl InvalidFields {
                 &format!("{path}.namespace"),
                 "it must be the namespace of the policy",
             );
+            if let Some(labels) = &selector.label_selector {
+                self.labels(&format!("{path}.labelSelector"), labels);
+            }
         }
     }
 
     fn failover(&mut self, failover: &Failover, propagates_deps: bool) {
         if let Some(application) = &failover.application {
             let path = "spec.failover.application";
-            self.require(propagates_deps, path, "it needs propagateDeps: true");
+            self.require(propagates_deps, path, DEPENDENCIES_NEEDED);
             self.one_of(
                 &format!("{path}.purgeMode"),
                 application.purge_mode.as_deref(),
@@ -130,11 +142,10 @@ impl InvalidFields {
             let is_graceful =
                 matches!(application.purge_mode.as_deref(), None | Some("Gracefully"));
             let seconds = application.grace_period_seconds;
-            self.require(
-                seconds.is_none_or(|seconds| is_graceful && seconds > 0),
-                &format!("{path}.gracePeriodSeconds"),
-                "it must be positive, and is only for purgeMode: Gracefully",
-            );
+            let path = format!("{path}.gracePeriodSeconds");
+            self.require(seconds.is_none() || is_graceful, &path, ONLY_GRACEFUL);
+            let is_positive = seconds.is_none_or(|seconds| seconds > 0);
+            self.require(is_positive, &path, "it must be at least 1");
         }
         if let Some(cluster) = &failover.cluster {
             self.one_of(
@@ -150,7 +161,7 @@ impl InvalidFields {
         self.require(
             placement.cluster_affinity.is_none() || placement.cluster_affinities.is_empty(),
             path,
-            "use clusterAffinity or clusterAffinities, not both",
+            ONE_AFFINITY,
         );
         if let Some(affinity) = &placement.cluster_affinity {
             self.affinity(&format!("{path}.clusterAffinity"), affinity);
@@ -159,7 +170,7 @@ impl InvalidFields {
         self.count(
             &format!("{path}.clusterAffinities"),
             placement.cluster_affinities.len(),
-            MOST,
+            AFFINITIES,
         );
         for (index, term) in placement.cluster_affinities.iter().enumerate() {
             let path = format!("{path}.clusterAffinities[{index}]");
@@ -180,12 +191,12 @@ impl InvalidFields {
         self.count(
             &format!("{path}.clusterTolerations"),
             placement.cluster_tolerations.len(),
-            MOST,
+            TOLERATIONS,
         );
         self.count(
             &format!("{path}.spreadConstraints"),
             placement.spread_constraints.len(),
-            MOST,
+            CONSTRAINTS,
         );
         self.spread(&placement.spread_constraints);
         if let Some(scheduling) = &placement.replica_scheduling {
@@ -211,11 +222,11 @@ impl InvalidFields {
                 && (one.replica_division_preference.as_deref() == Some("Aggregated")
                     || weights.is_some_and(|weights| weights.dynamic_weight.is_some()))
         });
-        self.require(
-            is_by_room && term.affinity != crate::affinity::ClusterAffinity::default(),
-            &format!("{path}.overflowAffinities"),
-            "they need an affinity to overflow from, and replicas that are Divided by room: Aggregated or dynamicWeight",
-        );
+        let overflows = format!("{path}.overflowAffinities");
+        self.count(&overflows, term.overflow_affinities.len(), OVERFLOWS);
+        self.require(is_by_room, &overflows, OVERFLOW_BY_ROOM);
+        let has_affinity = term.affinity != ClusterAffinity::default();
+        self.require(has_affinity, &overflows, OVERFLOW_FROM);
         let mut own = BTreeSet::from([term.affinity_name.as_str()]);
         for (index, overflow) in term.overflow_affinities.iter().enumerate() {
             let path = format!("{path}.overflowAffinities[{index}]");
@@ -232,7 +243,7 @@ impl InvalidFields {
             "a name of 1 to 32 characters is needed",
         );
         let is_new = names.insert(name);
-        self.require(is_new, &path, "another group has this name");
+        self.require(is_new, &path, NEW_NAME);
     }
 
     fn spread(&mut self, constraints: &[SpreadConstraint]) {
@@ -241,11 +252,7 @@ impl InvalidFields {
             let path = format!("spec.placement.spreadConstraints[{index}]");
             let field = constraint.spread_by_field.as_deref().unwrap_or_default();
             let label = constraint.spread_by_label.as_deref().unwrap_or_default();
-            self.require(
-                field.is_empty() || label.is_empty(),
-                &path,
-                "use spreadByField or spreadByLabel, not both",
-            );
+            self.require(field.is_empty() || label.is_empty(), &path, FIELD_OR_LABEL);
             self.one_of(
                 &format!("{path}.spreadByField"),
                 Some(field).filter(|field| !field.is_empty()),
@@ -260,18 +267,14 @@ impl InvalidFields {
                 &path,
                 "minGroups and maxGroups cannot be negative",
             );
-            self.require(
-                most == 0 || least <= most,
-                &path,
-                "minGroups is greater than maxGroups",
-            );
+            self.require(most == 0 || least <= most, &path, GROUPS_IN_ORDER);
             let group = if label.is_empty() && field.is_empty() {
                 "cluster"
             } else {
                 field
             };
             let is_new = by.insert((group, label));
-            self.require(is_new, &path, "another constraint spreads by the same");
+            self.require(is_new, &path, SPREAD_ONCE);
         }
         let has_field = by
             .iter()
@@ -279,7 +282,7 @@ impl InvalidFields {
         self.require(
             !has_field || by.contains(&("cluster", "")),
             "spec.placement.spreadConstraints",
-            "a constraint by region, zone or provider needs one with spreadByField: cluster beside it",
+            CLUSTERS_TOO,
         );
     }
 
@@ -309,7 +312,7 @@ impl InvalidFields {
         self.count(
             &format!("{path}.staticWeightList"),
             weights.static_weight_list.len(),
-            MOST,
+            WEIGHTS,
         );
         for (index, weight) in weights.static_weight_list.iter().enumerate() {
             let path = format!("{path}.staticWeightList[{index}]");
@@ -320,95 +323,6 @@ impl InvalidFields {
                 "it must be at least 1",
             );
         }
-    }
-
-    fn overriders(&mut self, path: &str, overriders: &Overriders) {
-        let at = |list: &str, index: usize| format!("{path}.{list}[{index}]");
-        for (list, entries) in [
-            ("plaintext", overriders.plaintext.len()),
-            ("imageOverrider", overriders.image_overrider.len()),
-            ("commandOverrider", overriders.command_overrider.len()),
-            ("argsOverrider", overriders.args_overrider.len()),
-            ("labelsOverrider", overriders.labels_overrider.len()),
-            (
-                "annotationsOverrider",
-                overriders.annotations_overrider.len(),
-            ),
-            ("fieldOverrider", overriders.field_overrider.len()),
-        ] {
-            self.count(&format!("{path}.{list}"), entries, MOST);
-        }
-        for (index, one) in overriders.plaintext.iter().enumerate() {
-            let path = at("plaintext", index);
-            self.pointer(&format!("{path}.path"), &one.path);
-            self.operation(&path, &one.operator, one.value.is_some());
-        }
-        for (index, one) in overriders.image_overrider.iter().enumerate() {
-            let path = at("imageOverrider", index);
-            self.one_of(
-                &format!("{path}.component"),
-                Some(&one.component),
-                &COMPONENTS,
-            );
-            self.operation(&path, &one.operator, !one.value.is_empty());
-            if let Some(predicate) = &one.predicate {
-                self.pointer(&format!("{path}.predicate.path"), &predicate.path);
-            }
-        }
-        for (list, changes) in [
-            ("commandOverrider", &overriders.command_overrider),
-            ("argsOverrider", &overriders.args_overrider),
-        ] {
-            for (index, one) in changes.iter().enumerate() {
-                let path = format!("{}.operator", at(list, index));
-                self.one_of(&path, Some(&one.operator), &LIST_OPERATORS);
-            }
-        }
-        for (list, changes) in [
-            ("labelsOverrider", &overriders.labels_overrider),
-            ("annotationsOverrider", &overriders.annotations_overrider),
-        ] {
-            for (index, one) in changes.iter().enumerate() {
-                let path = format!("{}.operator", at(list, index));
-                self.one_of(&path, Some(&one.operator), &OPERATORS);
-            }
-        }
-        for (index, one) in overriders.field_overrider.iter().enumerate() {
-            self.field_overrider(&at("fieldOverrider", index), one);
-        }
-    }
-
-    fn field_overrider(&mut self, path: &str, one: &FieldOverrider) {
-        self.pointer(&format!("{path}.fieldPath"), &one.field_path);
-        self.require(
-            one.json.is_empty() != one.yaml.is_empty(),
-            path,
-            "changes of json or of yaml are needed, not both",
-        );
-        for (list, changes) in [("json", &one.json), ("yaml", &one.yaml)] {
-            for (index, change) in changes.iter().enumerate() {
-                let path = format!("{path}.{list}[{index}]");
-                self.pointer(&format!("{path}.subPath"), &change.sub_path);
-                self.operation(&path, &change.operator, change.value.is_some());
-            }
-        }
-    }
-
-    fn pointer(&mut self, path: &str, pointer: &str) {
-        self.require(
-            pointer.starts_with('/'),
-            path,
-            "it must be a JSON pointer, such as /spec/replicas",
-        );
-    }
-
-    fn operation(&mut self, path: &str, operator: &str, has_value: bool) {
-        self.one_of(&format!("{path}.operator"), Some(operator), &OPERATORS);
-        self.require(
-            has_value == (operator != "remove"),
-            path,
-            "add and replace need a value, and remove has none",
-        );
     }
 }
 
@@ -448,7 +362,7 @@ mod tests {
             ),
             (
                 json!({"preemption": "Always"}),
-                "spec.preemption: Always needs a name",
+                "spec.preemption: preemption Always needs a name",
             ),
             (
                 json!({"conflictResolution": "Merge"}),
@@ -460,7 +374,7 @@ mod tests {
             ),
             (
                 json!({"failover": {"application": {}}}),
-                "spec.failover.application: it needs propagateDeps",
+                "spec.failover.application: failover.application needs propagateDeps",
             ),
             (
                 json!({"propagateDeps": true, "failover": {"application": {"purgeMode": "Never", "gracePeriodSeconds": 5}}}),
@@ -477,7 +391,7 @@ mod tests {
             (
                 json!({"placement": {"clusterAffinities": [{"affinityName": "a", "clusterNames": ["m1"],
                     "overflowAffinities": [{"affinityName": "b"}]}], "replicaScheduling": divided}}),
-                "spec.placement.clusterAffinities[0].overflowAffinities: they need",
+                "spec.placement.clusterAffinities[0].overflowAffinities: overflowAffinities need",
             ),
             (
                 json!({"placement": {"spreadConstraints": [{"spreadByField": "region"}]}}),
