@@ -304,7 +304,7 @@ async fn read(client: &Client, timeout: Duration) -> Result<Definitions, Request
                 token.len()
             );
             return Err(RequestError::Unreadable {
-                path: PATH.to_owned(),
+                request: format!("GET {PATH}"),
                 fault,
             });
         }

@@ -269,7 +269,7 @@ async fn uid_of(
             let fault =
                 format!("metadata.uid does not consist of 1 to {MAX_UID} letters, digits and -");
             Err(RequestError::Unreadable {
-                path: path.to_owned(),
+                request: format!("GET {path}"),
                 fault,
             })
         }

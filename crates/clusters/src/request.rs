@@ -1,4 +1,4 @@
-//! Small GET requests to an API server, with a timeout and a bounded response.
+//! Small requests to an API server, with a timeout and a bounded response.
 
 use std::{error::Error, time::Duration};
 
@@ -14,35 +14,35 @@ use kube::{Client, client::Body};
 pub enum RequestError {
     /// The request timed out.
     #[error(
-        "GET {path} was not answered within {timeout:?}: check that the address, the proxy and firewalls let the request through"
+        "{request} was not answered within {timeout:?}: check that the address, the proxy and firewalls let the request through"
     )]
     TimedOut {
-        /// The path of the request.
-        path: String,
+        /// Its method and path.
+        request: String,
         /// The timeout.
         timeout: Duration,
     },
     /// The connection failed.
-    #[error("GET {path} did not get through: {cause}")]
+    #[error("{request} did not get through: {cause}")]
     Unreachable {
-        /// The path of the request.
-        path: String,
+        /// Its method and path.
+        request: String,
         /// The causes, from the outermost to the innermost.
         cause: String,
     },
     /// The API server cannot be spoken to over TLS, or without.
-    #[error("GET {path} did not get through: {}", failure.description("the API server"))]
+    #[error("{request} did not get through: {}", failure.description("the API server"))]
     Tls {
-        /// The path of the request.
-        path: String,
+        /// Its method and path.
+        request: String,
         /// What is wrong, such as with the certificate.
         failure: TlsFailure,
     },
     /// The response has an error status.
-    #[error("GET {path} was answered {status}: {reason}")]
+    #[error("{request} was answered {status}: {reason}")]
     Refused {
-        /// The path of the request.
-        path: String,
+        /// Its method and path.
+        request: String,
         /// The HTTP status.
         status: StatusCode,
         /// The message of the response.
@@ -50,19 +50,19 @@ pub enum RequestError {
     },
     /// The response has an unexpected form.
     #[error(
-        "the response to GET {path} is not that of a Kubernetes API server ({fault}): check the address"
+        "the response to {request} is not that of a Kubernetes API server ({fault}): check the address"
     )]
     Unreadable {
-        /// The path of the request.
-        path: String,
+        /// Its method and path.
+        request: String,
         /// Where it differs, without quoting the response.
         fault: String,
     },
     /// The response exceeds a limit.
-    #[error("the response to GET {path} was not read: {refused}")]
+    #[error("the response to {request} was not read: {refused}")]
     Unread {
-        /// The path of the request.
-        path: String,
+        /// Its method and path.
+        request: String,
         /// The limit.
         #[source]
         refused: IntakeError,
@@ -73,7 +73,7 @@ impl RequestError {
     /// The error for a response to `path` that cannot be parsed.
     pub fn unreadable(path: &str, error: &serde_json::Error) -> Self {
         Self::Unreadable {
-            path: path.to_owned(),
+            request: get_of(path),
             fault: json_fault(error),
         }
     }
@@ -133,32 +133,48 @@ pub async fn get(
     headers: HeaderMap,
     timeout: Duration,
 ) -> Result<GetResponse, RequestError> {
-    let exchange = exchange(client, path, headers);
-    match tokio::time::timeout(timeout, exchange).await {
-        Ok(response) => response.and_then(|response| accept(path, response)),
+    let request = Request::get(path).body(Body::empty());
+    let mut request = request.map_err(|error| transport_error(&get_of(path), &error))?;
+    request.headers_mut().extend(headers);
+    // Members hold this future while nothing is sent, too.
+    Box::pin(send(client, request, timeout)).await
+}
+
+/// Sends a request. Responses other than 2xx and 304 are errors; request and response take at most
+/// `timeout`.
+pub async fn send(
+    client: &Client,
+    request: Request<Body>,
+    timeout: Duration,
+) -> Result<GetResponse, RequestError> {
+    let shown = format!("{} {}", request.method(), request.uri().path());
+    match tokio::time::timeout(timeout, exchange(client, &shown, request)).await {
+        Ok(response) => response.and_then(|response| accept(shown, response)),
         Err(_) => Err(RequestError::TimedOut {
-            path: path.to_owned(),
+            request: shown,
             timeout,
         }),
     }
 }
 
+/// How errors name a GET request.
+fn get_of(path: &str) -> String {
+    format!("GET {path}")
+}
+
 async fn exchange(
     client: &Client,
-    path: &str,
-    mut headers: HeaderMap,
+    shown: &str,
+    mut request: Request<Body>,
 ) -> Result<GetResponse, RequestError> {
-    headers
+    request
+        .headers_mut()
         .entry(header::ACCEPT)
         .or_insert(header::HeaderValue::from_static("application/json"));
-    let mut request = Request::get(path)
-        .body(Body::empty())
-        .map_err(|error| transport_error(path, &error))?;
-    request.headers_mut().extend(headers);
     let response = client
         .send(request)
         .await
-        .map_err(|error| transport_error(path, &error))?;
+        .map_err(|error| transport_error(shown, &error))?;
     let intake = Intake::of(&response);
     let (head, body) = response.into_parts();
     let read = if head.status.is_success() {
@@ -167,9 +183,9 @@ async fn exchange(
         intake.read_refusal(body).await
     };
     let unread = |error| match error {
-        IntakeError::Broken(error) => transport_error(path, error.as_ref()),
+        IntakeError::Broken(error) => transport_error(shown, error.as_ref()),
         refused => RequestError::Unread {
-            path: path.to_owned(),
+            request: shown.to_owned(),
             refused,
         },
     };
@@ -180,27 +196,26 @@ async fn exchange(
     })
 }
 
-fn transport_error(path: &str, error: &(dyn Error + 'static)) -> RequestError {
-    let path = path.to_owned();
+fn transport_error(shown: &str, error: &(dyn Error + 'static)) -> RequestError {
+    let request = shown.to_owned();
     match TlsFailure::of(error) {
-        Some(failure) => RequestError::Tls { path, failure },
+        Some(failure) => RequestError::Tls { request, failure },
         None => RequestError::Unreachable {
-            path,
+            request,
             cause: causes(error),
         },
     }
 }
 
-fn accept(path: &str, response: GetResponse) -> Result<GetResponse, RequestError> {
+fn accept(request: String, response: GetResponse) -> Result<GetResponse, RequestError> {
     if response.status.is_success() || response.status == StatusCode::NOT_MODIFIED {
         return Ok(response);
     }
-    let path = path.to_owned();
     if let Some(failure) = TlsFailure::of_response(response.status, &response.body) {
-        return Err(RequestError::Tls { path, failure });
+        return Err(RequestError::Tls { request, failure });
     }
     Err(RequestError::Refused {
-        path,
+        request,
         status: response.status,
         reason: refusal(&response.body),
     })
@@ -308,7 +323,7 @@ mod tests {
         let tls = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
         let error =
             kube::Error::Service(Box::new(std::io::Error::other(std::io::Error::other(tls))));
-        let untrusted = transport_error("/readyz", &error);
+        let untrusted = transport_error("GET /readyz", &error);
         assert_eq!(untrusted.reason(), "CertificateInvalid");
         assert_eq!(
             untrusted.to_string(),
@@ -319,7 +334,7 @@ mod tests {
             "the certificate of the API server is signed by an authority that is not trusted here"
         );
         assert_eq!(
-            transport_error("/readyz", &std::io::Error::other("reset")).reason(),
+            transport_error("GET /readyz", &std::io::Error::other("reset")).reason(),
             "Unreachable"
         );
     }

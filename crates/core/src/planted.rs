@@ -117,6 +117,53 @@ bugs! {
     IgnoreMissingShards,
     /// Documents that were made by former rules stay as they are while their objects do not change.
     KeepDocumentsOfOtherRules,
+    /// Copies are deleted although the templates have not been read yet.
+    DistributionDeletesOnIncompleteView,
+    /// Copies of another control plane are taken for ours.
+    DistributionIgnoresControlPlane,
+    /// A deletion does not say which UID is meant.
+    DistributionDeletesAnyUid,
+    /// An object that cannot be placed is deleted where it is.
+    DistributionDeletesUnschedulable,
+    /// An object whose policy is gone is deleted.
+    DistributionDeletesWithoutPolicy,
+    /// Objects that a policy preserves are deleted with their template.
+    DistributionDeletesPreserved,
+    /// Objects are written before their bindings.
+    DistributionWritesBeforeBinding,
+    /// A cluster that an object leaves is not noted on its binding.
+    DistributionForgetsLeaving,
+    /// The bindings of objects that are gone stay.
+    DistributionKeepsBindings,
+    /// A field that a template does not have any more is not noticed.
+    DistributionKeepsRemovedFields,
+    /// Every look at an object writes it.
+    DistributionAppliesForEver,
+    /// Any number of deletions is done at once.
+    DistributionIgnoresBrake,
+    /// The brake forgets the deletions that a user lets go.
+    DistributionIgnoresRelease,
+    /// A replica that is not the leader writes.
+    DistributionFollowerWrites,
+    /// An object whose namespace is missing is not tried again.
+    DistributionForgetsMissingNamespace,
+    /// An object whose write failed is not tried again.
+    DistributionForgetsFailure,
+    /// A copy that somebody has deleted is not noticed.
+    DistributionForgetsHandDeletion,
+    /// The replicas that an autoscaler has set are overwritten.
+    DistributionOverwritesAutoscaler,
+    /// An object of another owner is taken over.
+    DistributionOverwritesConflicts,
+    /// An object that has taken the place of a copy is taken over.
+    DistributionOverwritesReplaced,
+}
+
+impl Bug {
+    /// Whether it is one of the distribution of objects, which has a simulation of its own.
+    pub fn is_of_distribution(self) -> bool {
+        format!("{self:?}").starts_with("Distribution")
+    }
 }
 
 #[cfg(not(feature = "planted-bugs"))]
@@ -134,6 +181,11 @@ mod active {
     /// Whether a write of this document was retried.
     pub const fn was_retried(_: &str) -> bool {
         false
+    }
+
+    /// Runs `work` without a bug: that of an oracle, which uses the same code.
+    pub fn without_bugs<T>(work: impl FnOnce() -> T) -> T {
+        work()
     }
 }
 
@@ -162,6 +214,14 @@ mod active {
         ACTIVE.get() == Some(bug)
     }
 
+    /// Runs `work` without a bug: that of an oracle, which uses the same code.
+    pub fn without_bugs<T>(work: impl FnOnce() -> T) -> T {
+        let active = ACTIVE.take();
+        let result = work();
+        ACTIVE.set(active);
+        result
+    }
+
     /// Notes that a write of this document is retried.
     pub fn note_retry(id: &str) {
         if planted(Bug::RetryWithoutVersion) {
@@ -177,4 +237,4 @@ mod active {
 
 #[cfg(feature = "planted-bugs")]
 pub use active::plant;
-pub use active::{note_retry, planted, was_retried};
+pub use active::{note_retry, planted, was_retried, without_bugs};

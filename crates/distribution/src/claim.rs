@@ -23,6 +23,14 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// Its name.
+    pub fn policy_name(&self) -> PolicyName {
+        PolicyName {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+
     /// Its kind and name, such as `PropagationPolicy shop/web`.
     pub fn shown(&self) -> String {
         shown_policy("PropagationPolicy", self.namespace.as_deref(), &self.name)
@@ -43,6 +51,50 @@ impl Policy {
             Reverse(exactness),
             self.name.clone(),
         )
+    }
+}
+
+/// Which policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyName {
+    /// Its namespace; `None`: it is cluster-scoped.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+/// The annotations with which Karmada notes the policy of an object.
+const POLICY_NAME: &str = "propagationpolicy.karmada.io/name";
+const POLICY_NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";
+const CLUSTER_POLICY_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
+
+impl PolicyName {
+    /// The policy that the annotations of an object name.
+    pub fn of_annotations(object: &Value) -> Option<Self> {
+        let annotation = |key: &str| {
+            let value = text(object, &["metadata", "annotations", key]);
+            Some(value.to_owned()).filter(|value| !value.is_empty())
+        };
+        if let Some(name) = annotation(POLICY_NAME) {
+            let namespace = annotation(POLICY_NAMESPACE).or_else(|| Some(String::new()));
+            return Some(Self { namespace, name });
+        }
+        annotation(CLUSTER_POLICY_NAME).map(|name| Self {
+            namespace: None,
+            name,
+        })
+    }
+
+    /// The annotations that name it.
+    pub fn annotations(&self) -> Vec<(String, Value)> {
+        let entry = |key: &str, value: &str| (key.to_owned(), Value::from(value));
+        match &self.namespace {
+            Some(namespace) => vec![
+                entry(POLICY_NAMESPACE, namespace),
+                entry(POLICY_NAME, &self.name),
+            ],
+            None => vec![entry(CLUSTER_POLICY_NAME, &self.name)],
+        }
     }
 }
 
@@ -99,12 +151,13 @@ fn selects(selector: &TemplateSelector, object: &Value) -> Option<Exactness> {
 /// The policy that an object belongs to. `claimed_by` is the one that has it now: it keeps the
 /// object while it selects it, unless another one preempts it.
 pub fn claiming<'p>(
-    policies: &'p [Policy],
+    policies: &[&'p Policy],
     object: &Value,
-    claimed_by: Option<&Policy>,
+    claimed_by: Option<&PolicyName>,
 ) -> Option<&'p Policy> {
     let best = policies
         .iter()
+        .copied()
         .filter_map(|policy| Some((policy, policy.exactness(object)?)))
         .min_by_key(|(policy, exactness)| policy.rank(*exactness))
         .map(|(policy, _)| policy);
@@ -116,6 +169,7 @@ pub fn claiming<'p>(
     };
     let owner = policies
         .iter()
+        .copied()
         .find(is_owner)
         .filter(|owner| owner.exactness(object).is_some());
     let Some(owner) = owner else {
@@ -123,6 +177,7 @@ pub fn claiming<'p>(
     };
     let preempting = policies
         .iter()
+        .copied()
         .filter(|policy| preempts(policy, owner))
         .filter_map(|policy| Some((policy, policy.exactness(object)?)))
         .min_by_key(|(policy, exactness)| policy.rank(*exactness));

@@ -1,5 +1,8 @@
 //! What an object is in a cluster.
 
+use std::sync::Arc;
+
+use fleetdex_core::model::split_api_version;
 use fleetdex_crds::policy::ReplicaScheduling;
 use fleetdex_interpreter::{
     Request, Response,
@@ -10,7 +13,9 @@ use serde_json::Value;
 use crate::{
     cluster::TargetCluster,
     division::{self, Shares, TieBreak},
+    object_text::ObjectText,
     overrides::{self, ObjectOverrides},
+    template_name::TemplateName,
 };
 
 /// The annotation in which `kubectl apply` keeps what it has sent to the control plane.
@@ -20,13 +25,24 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 pub trait Operations {
     /// The result of an operation; `None` if nothing has a rule for it.
     fn run(&self, request: &Request<'_>) -> Result<Option<Response>, String>;
+
+    /// The object of a cluster, which `make` makes. For those that keep what they made before: it
+    /// is the same as long as template, cluster, share and policies are.
+    fn desired(
+        &self,
+        _template: &DistributedObject<'_>,
+        _cluster: &TargetCluster,
+        make: &dyn Fn() -> Result<Value, String>,
+    ) -> Result<ObjectText, String> {
+        make().map(|object| ObjectText::from(&object))
+    }
 }
 
 /// An object of the control plane and where it goes.
 #[derive(Clone, Copy)]
 pub struct DistributedObject<'a> {
     /// The object.
-    pub object: &'a Value,
+    pub object: &'a Arc<Value>,
     /// The replicas of each cluster, if the object has replicas.
     pub shares: Option<&'a Shares>,
     /// Whether its replicas are divided, and not the same in each cluster.
@@ -35,7 +51,7 @@ pub struct DistributedObject<'a> {
 
 impl<'a> DistributedObject<'a> {
     /// An object that is the same in each cluster.
-    pub fn whole(object: &'a Value) -> Self {
+    pub fn whole(object: &'a Arc<Value>) -> Self {
         Self {
             object,
             shares: None,
@@ -51,7 +67,7 @@ impl<'a> DistributedObject<'a> {
         policies: &[ObjectOverrides],
         operations: &impl Operations,
     ) -> Result<Value, String> {
-        let mut object = self.object.clone();
+        let mut object = Value::clone(self.object);
         let share = self.shares.and_then(|shares| shares.get(&cluster.name));
         if let Some(replicas) = share {
             let request = Request::Revise {
@@ -70,6 +86,12 @@ impl<'a> DistributedObject<'a> {
             Some(Response::Pruned(pruned)) => pruned,
             _ => object,
         };
+        if is_job(&object)
+            && let Some(Value::Object(spec)) = object.get_mut("spec")
+        {
+            // The cluster would delete a Job that has ended, and it would be made and run again.
+            spec.shift_remove("ttlSecondsAfterFinished");
+        }
         if let Some(Value::Object(metadata)) = object.get_mut("metadata")
             && let Some(Value::Object(annotations)) = metadata.get_mut("annotations")
         {
@@ -83,21 +105,25 @@ impl<'a> DistributedObject<'a> {
 
     /// The completions of a Job are divided as its replicas are.
     fn divide_completions(&self, object: &mut Value, cluster: &str) {
-        let is_job = group(self.object) == "batch" && text(self.object, &["kind"]) == "Job";
-        let (Some(shares), Some(completions)) =
-            (self.shares, integer(self.object, &["spec", "completions"]))
-        else {
+        let (Some(shares), Some(completions)) = (
+            self.shares,
+            integer(&**self.object, &["spec", "completions"]),
+        ) else {
             return;
         };
-        if !is_job || !self.is_divided || division::sum(shares.values()) == 0 {
+        if !is_job(self.object) || !self.is_divided || division::sum(shares.values()) == 0 {
             return;
         }
-        let tie = TieBreak::of_uid(text(self.object, &["metadata", "uid"]));
+        let tie = TieBreak::of_uid(text(&**self.object, &["metadata", "uid"]));
         let divided = division::by_weight(completions, shares, tie);
         if let Some(field) = object.pointer_mut("/spec/completions") {
             *field = divided.get(cluster).copied().unwrap_or(0).into();
         }
     }
+}
+
+fn is_job(object: &Value) -> bool {
+    group(object) == "batch" && text(object, &["kind"]) == "Job"
 }
 
 fn failed_in(
@@ -116,8 +142,9 @@ pub fn is_divided(scheduling: Option<&ReplicaScheduling>) -> bool {
 }
 
 /// The order in which objects are written: what others need comes first.
-pub fn write_order(object: &Value) -> u8 {
-    match (group(object), text(object, &["kind"])) {
+pub fn write_order(name: &TemplateName) -> u8 {
+    let (group, _) = split_api_version(&name.api_version);
+    match (group, name.kind.as_str()) {
         ("", "Namespace") => 0,
         ("apiextensions.k8s.io", "CustomResourceDefinition") => 1,
         ("rbac.authorization.k8s.io", _) | ("", "ServiceAccount") => 2,

@@ -8,20 +8,29 @@
 //!    │         └──────> division      how many replicas each of them gets
 //!    ├────> room                      how many replicas there is room for
 //!    └────> desired ──> overrides     what the object is in a cluster
+//!  binding                             where an object is, as the control plane stores it
+//!  marks, brake                        what Fleetdex has written, and how much of it may go at once
 //! ```
 //!
 //! Guarantee: nothing here does I/O or reads a clock. The same inputs give the same plan, in
 //! whatever order they are given. Names and meaning are those of Karmada; where it is different on
 //! purpose, the function says so.
 
+pub mod binding;
+pub mod binding_name;
+pub mod brake;
 pub mod candidates;
 pub mod claim;
 pub mod cluster;
+pub mod contains;
 pub mod desired;
 pub mod division;
+pub mod marks;
+pub mod object_text;
 pub mod overrides;
 pub mod placing;
 pub mod plan;
 pub mod room;
 pub mod spread;
+pub mod template_name;
 pub mod templates;

@@ -188,7 +188,7 @@ impl Placer<'_> {
             .iter()
             .position(|affinity| affinity.matches(properties));
         let assigned = self.previous.clusters.get(&cluster.name).copied();
-        let needs_room = self.object.replicas.is_some();
+        let needs_room = self.object.replicas.is_some() && needs_room(self.placement);
         let room = if needs_room {
             (self.room)(cluster).max(0)
         } else {
@@ -364,6 +364,12 @@ impl Placer<'_> {
             _ => "the spread constraints are kept by other clusters".to_owned(),
         }
     }
+}
+
+/// Whether the room in clusters decides about a placement.
+pub fn needs_room(placement: &ClusterPlacement) -> bool {
+    let mode = DivisionMode::of(placement.replica_scheduling.as_ref());
+    matches!(mode, DivisionMode::ByRoom { .. }) || !placement.spread_constraints.is_empty()
 }
 
 #[cfg(test)]

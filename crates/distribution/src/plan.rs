@@ -1,6 +1,7 @@
 //! The plan: where every object goes, what it is there, and what is in the way.
 
 use std::{
+    borrow::Cow,
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     sync::LazyLock,
@@ -20,22 +21,27 @@ use crate::{
     overrides::ObjectOverrides,
     placing::{PlacedObject, Placer, PreviousPlacement},
     room::ClusterRoom,
+    template_name::TemplateName,
     templates::never_propagated,
 };
 
 mod claimed;
 mod companions;
 mod dependencies;
+mod leftovers;
 mod values;
 mod writing;
 
 use claimed::{Claimed, claimed};
 use companions::CompanionGroups;
 use dependencies::Dependencies;
+use leftovers::resting;
+pub use leftovers::{LeftoverFate, Leftovers};
 pub use values::{
     DistributionInputs, DistributionPlan, PlanConflict, PlannedBinding, PlannedDeletion,
-    PlannedObject, Requirer, SkippedObject, TemplateName,
+    PlannedObject, Requirer, SkippedObject,
 };
+pub use writing::merged;
 use writing::{PlanWriter, may_overwrite};
 
 /// Where an object was that was nowhere.
@@ -49,8 +55,10 @@ pub fn plan(inputs: &DistributionInputs, operations: &impl Operations) -> Distri
         clusters: inputs.clusters.clone(),
         room: inputs.room.clone(),
         companions: CompanionGroups::default(),
-        knows_dependencies: true,
-        plan: DistributionPlan::default(),
+        plan: DistributionPlan {
+            knows_dependencies: true,
+            ..DistributionPlan::default()
+        },
     };
     planner
         .clusters
@@ -66,8 +74,6 @@ struct Planner<'a, O> {
     clusters: Vec<TargetCluster>,
     room: BTreeMap<String, ClusterRoom>,
     companions: CompanionGroups,
-    /// Whether it is known of every object what it needs.
-    knows_dependencies: bool,
     plan: DistributionPlan,
 }
 
@@ -110,7 +116,7 @@ impl<'a, O: Operations> Planner<'a, O> {
         let required = match self.required(one) {
             Ok(required) => required,
             Err(error) => {
-                self.knows_dependencies = false;
+                self.plan.knows_dependencies = false;
                 return self.left(one, self.previous(one), error);
             }
         };
@@ -123,7 +129,7 @@ impl<'a, O: Operations> Planner<'a, O> {
             },
             required,
         );
-        if write_order(one.object) == 1 {
+        if write_order(&one.name) == 1 {
             self.add_served(one.object, &found.binding.cluster_names());
         }
         found
@@ -135,7 +141,6 @@ impl<'a, O: Operations> Planner<'a, O> {
             inputs,
             operations: self.operations,
             clusters: &self.clusters,
-            knows_dependencies: self.knows_dependencies,
             plan: &mut self.plan,
         };
         let mut names = BTreeSet::new();
@@ -175,18 +180,27 @@ impl<'a, O: Operations> Planner<'a, O> {
             .plan
             .bindings
             .sort_by(|one, other| one.resource.cmp(&other.resource));
-        writer.add_deletions();
         writer.add_namespaces();
-        writer.plan.objects.sort_by_cached_key(|one| {
-            (
-                one.cluster.clone(),
-                write_order(&one.object),
-                TemplateName::of(&one.object),
-            )
+        writer.plan.objects.sort_by(|one, other| {
+            let key = |one: &PlannedObject| write_order(&one.resource);
+            (&one.cluster, key(one), &one.resource).cmp(&(
+                &other.cluster,
+                key(other),
+                &other.resource,
+            ))
         });
         writer.plan.conflicts.sort_by(|one, other| {
             (&one.cluster, &one.resource).cmp(&(&other.cluster, &other.resource))
         });
+        let resting = resting(&self.plan, inputs);
+        for binding in &mut self.plan.bindings {
+            if let Some(previous) = inputs.previous.get(&binding.resource) {
+                let requirers = previous.required_by.iter();
+                let kept = requirers.filter(|one| resting.contains(*one));
+                binding.resting_requirers = kept.cloned().collect();
+            }
+        }
+        self.plan.deletions = Leftovers::of(&self.plan, inputs).deletions(inputs);
     }
 
     /// Places an object.
@@ -205,11 +219,18 @@ impl<'a, O: Operations> Planner<'a, O> {
         if !matches!(scheduler, "" | "default-scheduler") {
             // The other scheduler says where the object is, and this writes it there.
             let reason = format!("schedulerName leaves it to the scheduler {scheduler}");
-            return PlacedTemplate {
+            let mut found = PlacedTemplate {
                 shares: has_replicas.then(|| previous.clusters.clone()),
                 is_written: true,
                 ..self.left(one, previous, reason)
             };
+            if let Some(allowed) = self.allowed(one) {
+                found
+                    .binding
+                    .clusters
+                    .retain(|cluster| allowed.contains(&cluster.name));
+            }
+            return found;
         }
         let room = RefCell::new(BTreeMap::new());
         let room_of = |cluster: &TargetCluster| {
@@ -221,15 +242,17 @@ impl<'a, O: Operations> Planner<'a, O> {
                 found
             })
         };
-        let placed = Placer {
+        let (clusters, forbidden) = allowed_clusters(&self.clusters, self.allowed(one));
+        let mut placed = Placer {
             object: &object,
             placement: &one.policy.spec.placement,
-            clusters: &self.clusters,
+            clusters: &clusters,
             previous,
             companions: &self.companions.of(one.policy, one.object, &one.name),
             room: &room_of,
         }
         .place();
+        placed.forbid(&forbidden);
         let shares: Shares = placed
             .clusters
             .iter()
@@ -238,17 +261,27 @@ impl<'a, O: Operations> Planner<'a, O> {
         for (cluster, replicas) in &shares {
             let before = previous.clusters.get(cluster).copied().unwrap_or(0);
             let more = replicas.saturating_sub(before);
-            if let Some(room) = self.room.get_mut(cluster) {
+            if more != 0
+                && let Some(room) = self.room.get_mut(cluster)
+            {
                 room.reserve(requirements.as_ref(), more);
             }
         }
         let mut binding = one.binding();
+        binding.replicas = object.replicas;
+        binding.requirements = requirements;
         binding.set(placed);
         PlacedTemplate {
             binding,
             shares: has_replicas.then_some(shares),
             is_written: true,
         }
+    }
+
+    /// The clusters that an object's policy may reach, where not all.
+    fn allowed(&self, one: &Claimed<'_>) -> Option<&'a BTreeSet<String>> {
+        let namespace = one.policy.namespace.as_ref()?;
+        self.inputs.allowed_clusters.get(namespace)
     }
 
     /// Where an object was before.
@@ -319,7 +352,7 @@ impl<'a, O: Operations> Planner<'a, O> {
         let placed = PlacedObject {
             api_version: one.name.api_version.clone(),
             kind: one.name.kind.clone(),
-            uid: text(object, &["metadata", "uid"]).to_owned(),
+            uid: text(&**object, &["metadata", "uid"]).to_owned(),
             replicas,
             has_components: components > 1,
         };
@@ -358,6 +391,21 @@ impl<'a, O: Operations> Planner<'a, O> {
             }
         }
     }
+}
+
+/// The clusters that a policy may reach, and the names of the others.
+fn allowed_clusters<'c>(
+    clusters: &'c [TargetCluster],
+    allowed: Option<&BTreeSet<String>>,
+) -> (Cow<'c, [TargetCluster]>, Vec<String>) {
+    let Some(allowed) = allowed else {
+        return (clusters.into(), Vec::new());
+    };
+    let (reached, forbidden): (Vec<_>, Vec<_>) = clusters
+        .iter()
+        .partition(|cluster| allowed.contains(&cluster.name));
+    let forbidden = forbidden.into_iter().map(|cluster| cluster.name.clone());
+    (reached.into_iter().cloned().collect(), forbidden.collect())
 }
 
 #[cfg(test)]

@@ -47,8 +47,19 @@ const SECRET_TYPES: &[&str] = &[
 /// The label of objects that Fleetdex has written to a cluster: the UID of the control plane.
 pub const CONTROL_PLANE_LABEL: &str = "distribute.fleetdex.io/control-plane";
 
+/// Whether Fleetdex has written an object to its cluster.
+pub fn is_distributed(object: &Value) -> bool {
+    map(object, &["metadata", "labels"])
+        .is_some_and(|labels| labels.contains_key(CONTROL_PLANE_LABEL))
+}
+
 /// The label with which Karmada marks objects that something else propagates.
 const CLAIMED_BY_LABEL: &str = "resourcetemplate.karmada.io/claimed-by";
+
+/// Whether no object of a kind is ever propagated.
+pub fn is_never_propagated(group: &str, kind: &str) -> bool {
+    GROUPS.contains(&group) || KINDS.contains(&(group, kind))
+}
 
 /// Why an object is never propagated; `None`: policies decide.
 pub fn never_propagated(object: &Value) -> Option<&'static str> {
@@ -64,7 +75,7 @@ pub fn never_propagated(object: &Value) -> Option<&'static str> {
     let has_controller = list(object, &["metadata", "ownerReferences"])
         .iter()
         .any(|owner| flag(owner, &["controller"]));
-    if has_label(CONTROL_PLANE_LABEL) {
+    if is_distributed(object) {
         return Some("Fleetdex has distributed it to this cluster");
     }
     if has_label(CLAIMED_BY_LABEL) {
@@ -72,7 +83,7 @@ pub fn never_propagated(object: &Value) -> Option<&'static str> {
             "its label resourcetemplate.karmada.io/claimed-by leaves it to something else",
         );
     }
-    if GROUPS.contains(&group(object)) || KINDS.contains(&(group(object), kind)) {
+    if is_never_propagated(group(object), kind) {
         return Some("objects of its kind belong to one cluster");
     }
     if kind == "CustomResourceDefinition" && GROUPS.contains(&text(object, &["spec", "group"])) {

@@ -24,6 +24,7 @@ mod retain;
 mod tests;
 
 use kind::NativeKind;
+pub use reflect::TEMPLATE_GENERATION_ANNOTATION;
 
 /// Runs the built-in rule of an operation; `None` if the object's kind has none.
 ///

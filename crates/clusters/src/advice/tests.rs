@@ -20,8 +20,8 @@ fn kubeconfig() -> MemberAccess {
 }
 
 fn message(failure: TlsFailure, access: &MemberAccess) -> String {
-    let path = "/readyz".to_owned();
-    let fault = fault(&RequestError::Tls { path, failure }, SERVER, access);
+    let request = "GET /readyz".to_owned();
+    let fault = fault(&RequestError::Tls { request, failure }, SERVER, access);
     assert_eq!(fault.reason, "CertificateInvalid");
     let start =
         format!("{SERVER}: GET /readyz did not get through: the certificate of the API server ");

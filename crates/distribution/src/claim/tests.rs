@@ -32,7 +32,9 @@ fn web() -> Value {
 }
 
 fn winner(policies: &[Policy], claimed_by: Option<&Policy>) -> Option<String> {
-    claiming(policies, &web(), claimed_by).map(|policy| policy.name.clone())
+    let policies: Vec<&Policy> = policies.iter().collect();
+    let claimed_by = claimed_by.map(Policy::policy_name);
+    claiming(&policies, &web(), claimed_by.as_ref()).map(|policy| policy.name.clone())
 }
 
 #[test]

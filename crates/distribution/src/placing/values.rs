@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fleetdex_crds::policy::ClusterPlacement;
 use serde::Serialize;
 
-use crate::division::Shares;
+use crate::{claim::PolicyName, division::Shares};
 
 /// What is placed.
 #[derive(Clone, Debug, Default)]
@@ -27,8 +27,16 @@ pub struct PlacedObject {
 pub struct PreviousPlacement {
     /// The clusters and their replicas.
     pub clusters: Shares,
-    /// The clusters that the object is leaving.
+    /// The clusters that others evict the object from.
     pub evicting: BTreeSet<String>,
+    /// The clusters that it was moved away from, and that may still have a copy.
+    pub leaving: BTreeSet<String>,
+    /// The bindings of the objects that need it, as namespace and name.
+    pub required_by: Vec<(String, String)>,
+    /// Whether it is there for them alone.
+    pub is_needed_only: bool,
+    /// The policy that has claimed it.
+    pub claimed_by: Option<PolicyName>,
     /// The rules by which it was placed, if they are known.
     pub placement: Option<ClusterPlacement>,
     /// The group of clusters that was used.
@@ -68,4 +76,27 @@ pub struct Placed {
     pub unschedulable: Option<String>,
     /// The other clusters.
     pub not_chosen: Vec<NotChosen>,
+}
+
+impl Placed {
+    /// Adds the clusters that the object's policy may not reach.
+    pub fn forbid(&mut self, clusters: &[String]) {
+        let is_other = |cluster: &&String| {
+            let mut chosen = self.clusters.iter();
+            !chosen.any(|one| one.name == **cluster)
+        };
+        let forbidden: Vec<NotChosen> = clusters
+            .iter()
+            .filter(is_other)
+            .map(|cluster| NotChosen {
+                cluster: cluster.clone(),
+                reason: "the annotation distribute.fleetdex.io/clusters of the policy's namespace \
+                         does not allow it"
+                    .to_owned(),
+            })
+            .collect();
+        self.not_chosen.extend(forbidden);
+        self.not_chosen
+            .sort_by(|one, other| one.cluster.cmp(&other.cluster));
+    }
 }

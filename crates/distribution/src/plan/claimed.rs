@@ -1,22 +1,26 @@
 //! The objects that belong to policies, in the order in which they are placed.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use fleetdex_crds::policy::PropagationSpec;
 use fleetdex_interpreter::value::{group, integer, text};
 use serde_json::Value;
 
-use super::values::{DistributionInputs, PlannedBinding, SkippedObject, TemplateName};
+use super::values::{DistributionInputs, PlannedBinding, SkippedObject};
 use crate::{
-    claim::{self, Policy},
+    claim::{self, Policy, PolicyName},
     desired::write_order,
+    template_name::TemplateName,
     templates::never_propagated,
 };
 
 /// An object with its policy.
 pub(super) struct Claimed<'a> {
     pub(super) name: TemplateName,
-    pub(super) object: &'a Value,
+    pub(super) object: &'a Arc<Value>,
     pub(super) policy: &'a Policy,
 }
 
@@ -25,6 +29,8 @@ impl Claimed<'_> {
     pub(super) fn binding(&self) -> PlannedBinding {
         PlannedBinding {
             policy: Some(self.policy.shown()),
+            spec: Some(Arc::clone(&self.policy.spec)),
+            claimed_by: Some(self.policy.policy_name()),
             ..PlannedBinding::of_dependency(self.name.clone())
         }
     }
@@ -34,12 +40,17 @@ impl Claimed<'_> {
 /// first, because clusters will serve their kinds then.
 pub(super) fn claimed(inputs: &DistributionInputs) -> (Vec<Claimed<'_>>, Vec<SkippedObject>) {
     let (mut claimed, mut skipped) = (Vec::new(), Vec::new());
+    let policies = policies_by_kind(inputs);
     for object in &inputs.templates {
-        let Some(policy) = claim::claiming(&inputs.policies, object, claimed_by(object).as_ref())
-        else {
+        let name = TemplateName::of(object);
+        let previous = inputs.previous.get(&name);
+        let noted = previous.and_then(|previous| previous.claimed_by.clone());
+        let claimed_by = PolicyName::of_annotations(object).or(noted);
+        let kind = (name.api_version.as_str(), name.kind.as_str());
+        let selecting = policies.get(&kind).map_or(&[][..], Vec::as_slice);
+        let Some(policy) = claim::claiming(selecting, object, claimed_by.as_ref()) else {
             continue;
         };
-        let name = TemplateName::of(object);
         match never_propagated(object) {
             Some(reason) => skipped.push(SkippedObject {
                 resource: name,
@@ -58,7 +69,7 @@ pub(super) fn claimed(inputs: &DistributionInputs) -> (Vec<Claimed<'_>>, Vec<Ski
         let class = one.policy.spec.schedule_priority.as_ref();
         let priority = class.and_then(|class| classes.get(class.priority_class_name.as_str()));
         (
-            write_order(one.object) > 1,
+            write_order(&one.name) > 1,
             Reverse(priority.copied().unwrap_or(0)),
             one.name.clone(),
         )
@@ -66,35 +77,30 @@ pub(super) fn claimed(inputs: &DistributionInputs) -> (Vec<Claimed<'_>>, Vec<Ski
     (claimed, skipped)
 }
 
+/// The policies that select objects of a kind.
+fn policies_by_kind(inputs: &DistributionInputs) -> BTreeMap<(&str, &str), Vec<&Policy>> {
+    let mut by_kind: BTreeMap<(&str, &str), Vec<&Policy>> = BTreeMap::new();
+    for policy in &inputs.policies {
+        let selectors = policy.spec.resource_selectors.iter();
+        let kinds: BTreeSet<(&str, &str)> = selectors
+            .map(|one| (one.api_version.as_str(), one.kind.as_str()))
+            .collect();
+        for kind in kinds {
+            by_kind.entry(kind).or_default().push(policy);
+        }
+    }
+    by_kind
+}
+
 /// The values of the control plane's priority classes.
 fn priority_classes(inputs: &DistributionInputs) -> BTreeMap<&str, i64> {
     let classes = inputs.templates.iter().filter(|object| {
-        text(*object, &["kind"]) == "PriorityClass" && group(*object) == "scheduling.k8s.io"
+        text(&***object, &["kind"]) == "PriorityClass" && group(&***object) == "scheduling.k8s.io"
     });
     classes
         .map(|class| {
-            let value = integer(class, &["value"]).unwrap_or(0);
-            (text(class, &["metadata", "name"]), value)
+            let value = integer(&**class, &["value"]).unwrap_or(0);
+            (text(&**class, &["metadata", "name"]), value)
         })
         .collect()
-}
-
-/// The policy that an object's annotations name.
-fn claimed_by(object: &Value) -> Option<Policy> {
-    let annotation = |key: &str| text(object, &["metadata", "annotations", key]).to_owned();
-    let namespaced = annotation("propagationpolicy.karmada.io/name");
-    let cluster = annotation("clusterpropagationpolicy.karmada.io/name");
-    let (namespace, name) = match (namespaced.is_empty(), cluster.is_empty()) {
-        (false, _) => (
-            Some(annotation("propagationpolicy.karmada.io/namespace")),
-            namespaced,
-        ),
-        (true, false) => (None, cluster),
-        (true, true) => return None,
-    };
-    Some(Policy {
-        namespace,
-        name,
-        spec: PropagationSpec::default().into(),
-    })
 }

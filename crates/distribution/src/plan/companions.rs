@@ -6,8 +6,7 @@ use fleetdex_crds::policy::GroupedBy;
 use fleetdex_interpreter::value::{map, text};
 use serde_json::Value;
 
-use super::TemplateName;
-use crate::{candidates::Companions, claim::Policy};
+use crate::{candidates::Companions, claim::Policy, template_name::TemplateName};
 
 /// Workloads of a namespace with one value of a label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

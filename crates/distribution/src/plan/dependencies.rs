@@ -6,7 +6,8 @@ use fleetdex_core::selector::LabelSelector;
 use fleetdex_interpreter::{request::DependentObject, value::map};
 use serde_json::Value;
 
-use super::values::{Requirer, TemplateName};
+use super::values::Requirer;
+use crate::template_name::TemplateName;
 
 /// What objects need, by kind and namespace.
 #[derive(Debug, Default)]

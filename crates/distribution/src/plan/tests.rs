@@ -1,9 +1,10 @@
 use fleetdex_crds::cluster::Cluster;
 use fleetdex_interpreter::native;
 use serde_json::json;
+use std::sync::Arc;
 
 use super::*;
-use crate::{claim::Policy, templates::CONTROL_PLANE_LABEL};
+use crate::{claim::Policy, object_text::ObjectText, templates::CONTROL_PLANE_LABEL};
 
 struct BuiltIn;
 
@@ -55,7 +56,7 @@ fn inputs(policies: Vec<Policy>, templates: Vec<Value>) -> DistributionInputs {
     DistributionInputs {
         clusters: vec![cluster("m2", &json!({})), cluster("m1", &json!({}))],
         policies,
-        templates,
+        templates: templates.into_iter().map(Arc::new).collect(),
         ..DistributionInputs::default()
     }
 }
@@ -98,10 +99,10 @@ fn a_workload_is_divided_and_pruned() {
         .objects
         .iter()
         .map(|one| {
-            let kind = one.object["kind"].as_str().unwrap();
+            let kind = one.resource.kind.as_str();
             (
                 one.cluster.as_str(),
-                format!("{kind} {}", one.object["spec"]["replicas"]),
+                format!("{kind} {}", one.object.value()["spec"]["replicas"]),
             )
         })
         .collect();
@@ -115,7 +116,7 @@ fn a_workload_is_divided_and_pruned() {
             ("m2", one.to_owned()),
         ]
     );
-    let object = &plan.objects[1].object;
+    let object = plan.objects[1].object.value();
     assert_eq!(object.get("status"), None);
     assert_eq!(object["metadata"].get("resourceVersion"), None);
 }
@@ -159,9 +160,13 @@ fn what_an_object_needs_goes_with_it() {
     assert_eq!(shares(&plan, "settings"), "m2=0");
     let binding = &plan.bindings[1];
     assert_eq!(binding.required_by[0].name, "web");
-    let kinds: Vec<&Value> = plan.objects.iter().map(|one| &one.object["kind"]).collect();
+    let kinds: Vec<&str> = plan
+        .objects
+        .iter()
+        .map(|one| one.resource.kind.as_str())
+        .collect();
     assert_eq!(kinds, ["Namespace", "ConfigMap", "Deployment"]);
-    assert_eq!(plan.objects[1].object, settings);
+    assert_eq!(plan.objects[1].object.value(), settings);
 }
 
 #[test]
@@ -195,7 +200,7 @@ fn an_object_of_others_is_a_conflict_unless_it_may_be_overwritten() {
         let is_found = plan
             .objects
             .iter()
-            .any(|one| one.object["kind"] == "Deployment");
+            .any(|one| one.resource.kind == "Deployment");
         assert_eq!(
             is_found, is_written,
             "{label:?} {resolution:?} {annotation:?}"
@@ -241,7 +246,11 @@ fn a_definition_goes_before_its_objects() {
         binding.not_chosen[0].reason,
         "it does not serve App of example.com/v1"
     );
-    let kinds: Vec<&Value> = plan.objects.iter().map(|one| &one.object["kind"]).collect();
+    let kinds: Vec<&str> = plan
+        .objects
+        .iter()
+        .map(|one| one.resource.kind.as_str())
+        .collect();
     assert_eq!(kinds, ["Namespace", "CustomResourceDefinition", "App"]);
 }
 
@@ -277,7 +286,7 @@ fn what_is_left_to_others_stays_where_it_is() {
         let written = plan
             .objects
             .iter()
-            .filter(|one| one.object["kind"] == "Deployment");
+            .filter(|one| one.resource.kind == "Deployment");
         assert_eq!(written.count(), usize::from(member == "schedulerName"));
     }
 }
@@ -295,9 +304,9 @@ fn replicas_that_another_scheduler_has_divided_stay_divided() {
     };
     inputs.previous.insert(name, previous);
     let plan = plan(&inputs, &BuiltIn);
-    let objects = plan.objects.iter().map(|one| &one.object);
-    let replicas = objects.filter_map(|object| object["spec"].get("replicas"));
-    assert_eq!(replicas.collect::<Vec<_>>(), [&json!(1), &json!(2)]);
+    let objects = plan.objects.iter().map(|one| one.object.value());
+    let replicas = objects.filter_map(|object| object["spec"].get("replicas").cloned());
+    assert_eq!(replicas.collect::<Vec<_>>(), [json!(1), json!(2)]);
 }
 
 /// What Fleetdex has written is deleted only where that is certain.
@@ -382,7 +391,10 @@ fn what_members_add_is_no_difference() {
         let plan = DistributionPlan {
             objects: vec![PlannedObject {
                 cluster: "m1".to_owned(),
-                object: object.clone(),
+                resource: TemplateName::of(&object),
+                object: ObjectText::from(&object),
+                overwrites: false,
+                is_only_needed: false,
             }],
             ..DistributionPlan::default()
         };
@@ -413,7 +425,7 @@ fn nothing_is_written_where_it_is_suspended() {
         let workloads = plan
             .objects
             .iter()
-            .filter(|one| one.object["kind"] == "Deployment");
+            .filter(|one| one.resource.kind == "Deployment");
         let written: Vec<&str> = workloads.map(|one| one.cluster.as_str()).collect();
         assert_eq!(written, expected, "{suspension}");
     }
@@ -428,15 +440,13 @@ fn completions_of_a_job_are_divided() {
     spec["resourceSelectors"] = json!([{"apiVersion": "batch/v1", "kind": "Job"}]);
     let inputs = inputs(vec![policy("jobs", spec)], vec![job]);
     let plan = plan(&inputs, &BuiltIn);
-    let jobs = plan
-        .objects
-        .iter()
-        .filter(|one| one.object["kind"] == "Job");
+    let jobs = plan.objects.iter().filter(|one| one.resource.kind == "Job");
     let divided: Vec<String> = jobs
         .map(|one| {
             format!(
                 "{}/{}",
-                one.object["spec"]["parallelism"], one.object["spec"]["completions"]
+                one.object.value()["spec"]["parallelism"],
+                one.object.value()["spec"]["completions"]
             )
         })
         .collect();

@@ -2,61 +2,25 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     rc::Rc,
+    sync::Arc,
 };
 
 use fleetdex_crds::policy::PropagationSpec;
-use fleetdex_interpreter::value::text;
+use fleetdex_interpreter::request::ReplicaRequirements;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    claim::Policy,
+    claim::{Policy, PolicyName},
     cluster::TargetCluster,
+    contains::contains,
+    object_text::ObjectText,
     overrides::ObjectOverrides,
     placing::{NotChosen, Placed, PlacedReplicas, PreviousPlacement},
     room::ClusterRoom,
+    template_name::TemplateName,
 };
-
-/// Which object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TemplateName {
-    /// Group and version.
-    pub api_version: String,
-    /// Kind.
-    pub kind: String,
-    /// Namespace; empty for a cluster-scoped object.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-}
-
-impl TemplateName {
-    /// Of an object.
-    pub fn of(object: &Value) -> Self {
-        let owned = |path: &[&str]| text(object, path).to_owned();
-        Self {
-            api_version: owned(&["apiVersion"]),
-            kind: owned(&["kind"]),
-            namespace: owned(&["metadata", "namespace"]),
-            name: owned(&["metadata", "name"]),
-        }
-    }
-}
-
-/// Such as `Deployment shop/web`.
-impl fmt::Display for TemplateName {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} ", self.kind)?;
-        if !self.namespace.is_empty() {
-            write!(out, "{}/", self.namespace)?;
-        }
-        out.write_str(&self.name)
-    }
-}
 
 /// What a plan is made from.
 #[derive(Clone, Debug, Default)]
@@ -68,11 +32,13 @@ pub struct DistributionInputs {
     /// All override policies.
     pub overrides: Vec<ObjectOverrides>,
     /// The objects of the control plane.
-    pub templates: Vec<Value>,
+    pub templates: Vec<Arc<Value>>,
     /// Where objects are now.
     pub previous: BTreeMap<TemplateName, PreviousPlacement>,
     /// The room in clusters, where it is known.
     pub room: BTreeMap<String, ClusterRoom>,
+    /// The clusters that policies of a namespace may reach, where not all.
+    pub allowed_clusters: BTreeMap<String, BTreeSet<String>>,
     /// The objects that clusters have, by cluster.
     pub observed: BTreeMap<String, BTreeMap<TemplateName, Value>>,
 }
@@ -112,6 +78,21 @@ pub struct PlannedBinding {
     /// The clusters to which nothing is written for the time being.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub suspended: Vec<String>,
+    /// What the policy says.
+    #[serde(skip)]
+    pub spec: Option<Arc<PropagationSpec>>,
+    /// The policy's name.
+    #[serde(skip)]
+    pub claimed_by: Option<PolicyName>,
+    /// The bindings of objects that may still run and need it, and that no policy claims any more.
+    #[serde(skip)]
+    pub resting_requirers: Vec<(String, String)>,
+    /// The replicas that the object declares.
+    #[serde(skip)]
+    pub replicas: Option<i64>,
+    /// What each replica requires.
+    #[serde(skip)]
+    pub requirements: Option<ReplicaRequirements>,
 }
 
 /// An object of a cluster.
@@ -119,8 +100,17 @@ pub struct PlannedBinding {
 pub struct PlannedObject {
     /// The cluster.
     pub cluster: String,
+    /// Which object.
+    #[serde(skip)]
+    pub resource: TemplateName,
     /// The object.
-    pub object: Value,
+    pub object: ObjectText,
+    /// Whether an object that Fleetdex did not make may be taken over.
+    #[serde(skip)]
+    pub overwrites: bool,
+    /// Whether it is written only where the cluster has none: a namespace that others need.
+    #[serde(skip)]
+    pub is_only_needed: bool,
 }
 
 /// Why an object is not written to a cluster.
@@ -165,6 +155,9 @@ pub struct DistributionPlan {
     pub conflicts: Vec<PlanConflict>,
     /// What policies select and is never propagated.
     pub skipped: Vec<SkippedObject>,
+    /// Whether it is known of every object what it needs. If not, nothing is deleted.
+    #[serde(skip)]
+    pub knows_dependencies: bool,
 }
 
 impl DistributionPlan {
@@ -173,45 +166,16 @@ impl DistributionPlan {
     pub fn has_changes(&self, observed: &BTreeMap<String, BTreeMap<TemplateName, Value>>) -> bool {
         let is_there = |one: &PlannedObject| {
             let objects = observed.get(&one.cluster);
-            let found = objects.and_then(|objects| objects.get(&TemplateName::of(&one.object)));
-            found.is_some_and(|found| contains(found, &one.object))
+            let found = objects.and_then(|objects| objects.get(&one.resource));
+            found.is_some_and(|found| contains(found, &one.object.value()))
         };
         !self.deletions.is_empty() || !self.objects.iter().all(is_there)
     }
 }
 
-/// Whether a list has all items of another one. Items with names, such as containers, may have
-/// others beside them.
-fn contains_items(found: &[Value], wanted: &[Value]) -> bool {
-    let name = |item: &Value| item.get("name").and_then(Value::as_str).map(str::to_owned);
-    if !wanted.is_empty() && wanted.iter().all(|item| name(item).is_some()) {
-        return wanted.iter().all(|wanted| {
-            let named = found.iter().find(|found| name(found) == name(wanted));
-            named.is_some_and(|found| contains(found, wanted))
-        });
-    }
-    found.len() == wanted.len()
-        && found
-            .iter()
-            .zip(wanted)
-            .all(|(found, wanted)| contains(found, wanted))
-}
-
-/// Whether a value has all that another one has.
-fn contains(found: &Value, wanted: &Value) -> bool {
-    match (found, wanted) {
-        (Value::Object(found), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| {
-            // A null is as good as absent.
-            contains(found.get(name).unwrap_or(&Value::Null), wanted)
-        }),
-        (Value::Array(found), Value::Array(wanted)) => contains_items(found, wanted),
-        (found, wanted) => found == wanted,
-    }
-}
-
 impl PlannedBinding {
     /// An object that others need.
-    pub(super) fn of_dependency(resource: TemplateName) -> Self {
+    pub fn of_dependency(resource: TemplateName) -> Self {
         Self {
             resource,
             policy: None,
@@ -221,6 +185,11 @@ impl PlannedBinding {
             affinity_name: None,
             required_by: Vec::new(),
             suspended: Vec::new(),
+            spec: None,
+            claimed_by: None,
+            resting_requirers: Vec::new(),
+            replicas: None,
+            requirements: None,
         }
     }
 
@@ -265,7 +234,7 @@ impl PlannedBinding {
     }
 
     /// The names of its clusters.
-    pub(super) fn cluster_names(&self) -> BTreeSet<String> {
+    pub fn cluster_names(&self) -> BTreeSet<String> {
         self.clusters.iter().map(|one| one.name.clone()).collect()
     }
 

@@ -1,23 +1,24 @@
 //! What is written to clusters, and what is deleted there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use fleetdex_crds::policy::PropagationSpec;
-use fleetdex_interpreter::{
-    Request, Response,
-    value::{map, text},
-};
+use fleetdex_interpreter::{Request, Response, value::text};
 use serde_json::{Value, json};
 
 use super::values::{
-    DistributionInputs, DistributionPlan, PlanConflict, PlannedBinding, PlannedDeletion,
-    PlannedObject, TemplateName,
+    DistributionInputs, DistributionPlan, PlanConflict, PlannedBinding, PlannedObject,
 };
 use crate::{
     cluster::TargetCluster,
     desired::{DistributedObject, Operations},
+    object_text::ObjectText,
     placing::PlacedReplicas,
-    templates::CONTROL_PLANE_LABEL,
+    template_name::TemplateName,
+    templates::is_distributed,
 };
 
 /// Writes what a plan says of clusters.
@@ -26,8 +27,6 @@ pub(super) struct PlanWriter<'p, O> {
     pub(super) operations: &'p O,
     /// The clusters, sorted by name.
     pub(super) clusters: &'p [TargetCluster],
-    /// Whether it is known of every object what it needs.
-    pub(super) knows_dependencies: bool,
     pub(super) plan: &'p mut DistributionPlan,
 }
 
@@ -55,13 +54,22 @@ impl<'p, O: Operations> PlanWriter<'p, O> {
             };
             let observed = self.inputs.observed.get(&target.name);
             let observed = observed.and_then(|objects| objects.get(&binding.resource));
-            let result = template
-                .desired(cluster, &self.inputs.overrides, self.operations)
-                .and_then(|object| self.merged(object, observed, overwrites));
+            let make = || template.desired(cluster, &self.inputs.overrides, self.operations);
+            let made = self.operations.desired(template, cluster, &make);
+            let result = made.and_then(|object| match observed {
+                None => Ok(object),
+                Some(observed) => {
+                    let merged = merged(&object.value(), observed, overwrites, self.operations)?;
+                    Ok(ObjectText::from(&merged))
+                }
+            });
             match result {
                 Ok(object) => self.plan.objects.push(PlannedObject {
                     cluster: target.name.clone(),
+                    resource: binding.resource.clone(),
                     object,
+                    overwrites,
+                    is_only_needed: false,
                 }),
                 Err(reason) => self.plan.conflicts.push(PlanConflict {
                     cluster: target.name.clone(),
@@ -70,79 +78,6 @@ impl<'p, O: Operations> PlanWriter<'p, O> {
                 }),
             }
         }
-    }
-
-    /// The object with what the member owns of it.
-    fn merged(
-        &self,
-        desired: Value,
-        observed: Option<&Value>,
-        overwrites: bool,
-    ) -> Result<Value, String> {
-        let Some(observed) = observed else {
-            return Ok(desired);
-        };
-        let is_ours = map(observed, &["metadata", "labels"])
-            .is_some_and(|labels| labels.contains_key(CONTROL_PLANE_LABEL));
-        if !is_ours && !overwrites {
-            return Err(
-                "the cluster has this object already, and Fleetdex did not make it: set \
-                 conflictResolution: Overwrite to take it over"
-                    .to_owned(),
-            );
-        }
-        let request = Request::Retain {
-            desired: &desired,
-            observed,
-        };
-        match self.operations.run(&request)? {
-            Some(Response::Retained(retained)) => Ok(retained),
-            _ => Ok(desired),
-        }
-    }
-
-    /// What Fleetdex has written and what does not belong there any more: its object is gone from
-    /// the control plane, or its policy places it elsewhere. Where no policy claims an object any
-    /// more, where it could not be placed, and where a view is not complete, its copies stay.
-    pub(super) fn add_deletions(&mut self) {
-        if !self.knows_dependencies {
-            return;
-        }
-        let templates: BTreeSet<TemplateName> =
-            self.inputs.templates.iter().map(TemplateName::of).collect();
-        let targets: BTreeMap<&TemplateName, (&PlannedBinding, BTreeSet<String>)> = self
-            .plan
-            .bindings
-            .iter()
-            .map(|binding| (&binding.resource, (binding, binding.cluster_names())))
-            .collect();
-        let is_left = |cluster: &String, name: &TemplateName| match targets.get(name) {
-            Some((binding, clusters)) => {
-                binding.unschedulable.is_none() && !clusters.contains(cluster)
-            }
-            None => {
-                let previous = self.inputs.previous.get(name);
-                !templates.contains(name) && !previous.is_some_and(|one| one.preserves)
-            }
-        };
-        let mut deletions = Vec::new();
-        for (cluster, objects) in &self.inputs.observed {
-            if self.cluster(cluster).is_none_or(|one| one.is_terminating) {
-                continue;
-            }
-            for (name, object) in objects {
-                let is_ours = map(object, &["metadata", "labels"])
-                    .is_some_and(|labels| labels.contains_key(CONTROL_PLANE_LABEL));
-                // Its namespace stays: others may have put objects into it.
-                if is_ours && is_left(cluster, name) && name.kind != "Namespace" {
-                    deletions.push(PlannedDeletion {
-                        cluster: cluster.clone(),
-                        resource: name.clone(),
-                    });
-                }
-            }
-        }
-        self.plan.deletions = deletions;
     }
 
     /// The namespaces that planned objects need and that clusters are not known to have.
@@ -156,28 +91,30 @@ impl<'p, O: Operations> PlanWriter<'p, O> {
             }
         }
         for one in &self.plan.objects {
-            let name = TemplateName::of(&one.object);
+            let name = &one.resource;
             if name.api_version == "v1" && name.kind == "Namespace" {
-                present.insert((one.cluster.clone(), name.name));
+                present.insert((one.cluster.clone(), name.name.clone()));
             } else if !matches!(name.namespace.as_str(), "" | "default") {
-                needed.insert((one.cluster.clone(), name.namespace));
+                needed.insert((one.cluster.clone(), name.namespace.clone()));
             }
         }
         for (cluster, objects) in &self.inputs.observed {
             let namespaces = objects.keys().filter(|name| name.kind == "Namespace");
             present.extend(namespaces.map(|name| (cluster.clone(), name.name.clone())));
         }
-        let templates: BTreeMap<&str, &Value> = self
+        let templates: BTreeMap<&str, &Arc<Value>> = self
             .inputs
             .templates
             .iter()
             .filter(|object| {
-                text(*object, &["kind"]) == "Namespace" && text(*object, &["apiVersion"]) == "v1"
+                let is = |member: &str, wanted: &str| text(&***object, &[member]) == wanted;
+                is("kind", "Namespace") && is("apiVersion", "v1")
             })
-            .map(|object| (text(object, &["metadata", "name"]), object))
+            .map(|object| (text(&**object, &["metadata", "name"]), object))
             .collect();
         for (cluster, name) in needed.difference(&present) {
             let bare = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            let bare = Arc::new(bare);
             let object = templates.get(name.as_str()).copied().unwrap_or(&bare);
             let binding = PlannedBinding {
                 clusters: vec![PlacedReplicas {
@@ -188,7 +125,33 @@ impl<'p, O: Operations> PlanWriter<'p, O> {
             };
             let overwrites = may_overwrite(object, None);
             self.write(&DistributedObject::whole(object), &binding, overwrites);
+            if let Some(written) = self.plan.objects.last_mut()
+                && written.resource == binding.resource
+            {
+                written.is_only_needed = true;
+            }
         }
+    }
+}
+
+/// The object of a cluster with what the cluster owns of it; an error: it is not Fleetdex's.
+pub fn merged(
+    desired: &Value,
+    observed: &Value,
+    overwrites: bool,
+    operations: &impl Operations,
+) -> Result<Value, String> {
+    if !is_distributed(observed) && !overwrites {
+        return Err(
+            "the cluster has this object already, and Fleetdex did not make it: set \
+             conflictResolution: Overwrite to take it over"
+                .to_owned(),
+        );
+    }
+    let request = Request::Retain { desired, observed };
+    match operations.run(&request)? {
+        Some(Response::Retained(retained)) => Ok(retained),
+        _ => Ok(desired.clone()),
     }
 }
 

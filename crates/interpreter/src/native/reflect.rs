@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The annotation with the generation of the template that an object in a member was made of.
-const TEMPLATE_GENERATION_ANNOTATION: &str = "resourcetemplate.karmada.io/generation";
+pub const TEMPLATE_GENERATION_ANNOTATION: &str = "resourcetemplate.karmada.io/generation";
 
 /// The reported status of an object of any kind; null: nothing to report.
 ///

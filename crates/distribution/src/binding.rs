@@ -1,0 +1,312 @@
+//! Bindings: where an object is, as the control plane stores it.
+
+use std::collections::BTreeSet;
+
+use fleetdex_crds::policy::ClusterPlacement;
+use fleetdex_interpreter::value::{at, flag, integer, list, text};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    binding_name::{binding_kind, binding_name},
+    claim::PolicyName,
+    placing::PreviousPlacement,
+    plan::PlannedBinding,
+    template_name::TemplateName,
+};
+
+/// The annotation of a binding with the rules by which its object was placed, as Karmada's
+/// scheduler writes it.
+const APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placement";
+
+/// Keeps a binding until its clusters have no copy any more.
+pub const COPIES_FINALIZER: &str = "distribute.fleetdex.io/copies";
+
+/// The annotation of a binding that lets held deletions go.
+pub const ALLOW_DELETION: &str = "distribute.fleetdex.io/allow-deletion";
+
+/// Who makes the eviction tasks of moves.
+const PRODUCER: &str = "fleetdex";
+
+/// Group and version of bindings.
+pub const BINDING_API_VERSION: &str = "work.karmada.io/v1alpha2";
+
+/// Why a binding cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("annotation {APPLIED_PLACEMENT}: {0}")]
+pub struct InvalidBinding(#[from] serde_json::Error);
+
+/// What a binding says of the past.
+#[derive(Clone, Debug)]
+pub struct KnownBinding {
+    /// The object.
+    pub name: TemplateName,
+    /// Where it is.
+    pub previous: PreviousPlacement,
+    /// When it was placed.
+    pub last_scheduled: Option<Timestamp>,
+}
+
+impl KnownBinding {
+    /// Reads a binding.
+    pub fn read(binding: &Value) -> Result<Self, InvalidBinding> {
+        let of = |path: &[&str]| text(binding, path).to_owned();
+        let name = TemplateName {
+            api_version: of(&["spec", "resource", "apiVersion"]),
+            kind: of(&["spec", "resource", "kind"]),
+            namespace: match of(&["spec", "resource", "namespace"]) {
+                namespace if namespace.is_empty() => of(&["metadata", "namespace"]),
+                namespace => namespace,
+            },
+            name: of(&["spec", "resource", "name"]),
+        };
+        let applied = text(binding, &["metadata", "annotations", APPLIED_PLACEMENT]);
+        let placement: Option<ClusterPlacement> = match applied {
+            "" => None,
+            json => Some(serde_json::from_str(json)?),
+        };
+        let affinity_name = of(&["status", "schedulerObservingAffinityName"]);
+        let time = |path: &[&str]| text(binding, path).parse::<Timestamp>().ok();
+        let last_scheduled = time(&["status", "lastScheduledTime"]);
+        let clusters = list(binding, &["spec", "clusters"]).iter();
+        let previous = PreviousPlacement {
+            clusters: clusters
+                .map(|cluster| {
+                    let replicas = integer(cluster, &["replicas"]).unwrap_or(0);
+                    (text(cluster, &["name"]).to_owned(), replicas)
+                })
+                .collect(),
+            evicting: from_clusters(binding, false),
+            leaving: from_clusters(binding, true),
+            required_by: requirers(binding),
+            is_needed_only: at(binding, &["spec", "placement"]).is_null(),
+            claimed_by: PolicyName::of_annotations(binding),
+            placement,
+            affinity_name: Some(affinity_name).filter(|name| !name.is_empty()),
+            is_rebalanced: time(&["spec", "rescheduleTriggeredAt"])
+                .is_some_and(|triggered| last_scheduled.is_some_and(|last| triggered > last)),
+            preserves: flag(binding, &["spec", "preserveResourcesOnDeletion"]),
+        };
+        Ok(Self {
+            name,
+            previous,
+            last_scheduled,
+        })
+    }
+}
+
+/// The clusters of eviction tasks: those of Fleetdex, for moves, or those of others.
+fn from_clusters(binding: &Value, is_own: bool) -> BTreeSet<String> {
+    let tasks = list(binding, &["spec", "gracefulEvictionTasks"]).iter();
+    tasks
+        .filter(|task| (text(*task, &["producer"]) == PRODUCER) == is_own)
+        .map(|task| text(task, &["fromCluster"]).to_owned())
+        .collect()
+}
+
+/// The bindings of those that need an object.
+fn requirers(binding: &Value) -> Vec<(String, String)> {
+    let requirers = list(binding, &["spec", "requiredBy"]).iter();
+    requirers
+        .map(|one| {
+            let of = |member: &str| text(one, &[member]).to_owned();
+            (of("namespace"), of("name"))
+        })
+        .collect()
+}
+
+/// The binding of a planned object, to be applied. `leaving`: clusters that may still have a copy
+/// and do not get it any more. An object that could not be placed keeps the rules of its last
+/// placement.
+pub fn binding(
+    planned: &PlannedBinding,
+    template: &Value,
+    leaving: &BTreeSet<String>,
+    previous: Option<&PreviousPlacement>,
+) -> Value {
+    let name = &planned.resource;
+    let mut metadata = json!({
+        "name": binding_name(name),
+        "finalizers": [COPIES_FINALIZER],
+    });
+    if !name.namespace.is_empty() {
+        metadata["namespace"] = name.namespace.as_str().into();
+    }
+    let applied = match (&planned.unschedulable, &planned.spec) {
+        (None, Some(spec)) => Some(&spec.placement),
+        _ => previous.and_then(|previous| previous.placement.as_ref()),
+    };
+    let mut annotations = Map::new();
+    if let Some(json) = applied.and_then(|applied| serde_json::to_string(applied).ok()) {
+        annotations.insert(APPLIED_PLACEMENT.to_owned(), json.into());
+    }
+    if let Some(claimed_by) = &planned.claimed_by {
+        annotations.extend(claimed_by.annotations());
+    }
+    if !annotations.is_empty() {
+        metadata["annotations"] = annotations.into();
+    }
+    json!({
+        "apiVersion": BINDING_API_VERSION,
+        "kind": binding_kind(name),
+        "metadata": metadata,
+        "spec": spec(planned, template, leaving),
+    })
+}
+
+fn spec(planned: &PlannedBinding, template: &Value, leaving: &BTreeSet<String>) -> Value {
+    let name = &planned.resource;
+    let mut resource = json!({
+        "apiVersion": name.api_version, "kind": name.kind, "name": name.name,
+        "uid": text(template, &["metadata", "uid"]),
+    });
+    if !name.namespace.is_empty() {
+        resource["namespace"] = name.namespace.as_str().into();
+    }
+    let mut spec = Map::new();
+    let mut set = |member: &str, value: Value| {
+        let is_empty = match &value {
+            Value::Null => true,
+            Value::Array(items) => items.is_empty(),
+            _ => false,
+        };
+        if !is_empty {
+            spec.insert(member.to_owned(), value);
+        }
+    };
+    set("resource", resource);
+    set("replicas", json!(planned.replicas));
+    set("replicaRequirements", json!(planned.requirements));
+    let clusters = planned.clusters.iter().map(|one| match one.replicas {
+        0 => json!({"name": one.name}),
+        replicas => json!({"name": one.name, "replicas": replicas}),
+    });
+    set("clusters", clusters.collect());
+    let leaving = leaving.iter().map(|cluster| {
+        json!({
+            "fromCluster": cluster, "purgeMode": "Directly", "reason": "Moved",
+            "producer": PRODUCER,
+        })
+    });
+    set("gracefulEvictionTasks", leaving.collect());
+    let requirers = planned.required_by.iter();
+    let requirers: BTreeSet<(String, String)> = requirers
+        .map(|requirer| (requirer.namespace.clone(), binding_name(requirer)))
+        .chain(planned.resting_requirers.iter().cloned())
+        .collect();
+    let requirers = requirers
+        .into_iter()
+        .map(|(namespace, name)| json!({"namespace": namespace, "name": name}));
+    set("requiredBy", requirers.collect());
+    if let Some(policy) = &planned.spec {
+        set("placement", json!(policy.placement));
+        set(
+            "propagateDeps",
+            policy.propagate_deps.then_some(true).into(),
+        );
+        set("schedulerName", json!(policy.scheduler_name));
+        set("failover", json!(policy.failover));
+        set("conflictResolution", json!(policy.conflict_resolution));
+        set("suspension", json!(policy.suspension));
+        set(
+            "preserveResourcesOnDeletion",
+            json!(policy.preserve_resources_on_deletion),
+        );
+    }
+    spec.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::placing::PlacedReplicas;
+
+    fn planned() -> PlannedBinding {
+        let spec = json!({
+            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
+            "placement": {"clusterAffinities": [{"affinityName": "near", "clusterNames": ["m1"]}]},
+            "preserveResourcesOnDeletion": true,
+        });
+        let template = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u"},
+        });
+        PlannedBinding {
+            clusters: vec![PlacedReplicas {
+                name: "m1".to_owned(),
+                replicas: 2,
+            }],
+            spec: Some(Arc::new(serde_json::from_value(spec).unwrap())),
+            replicas: Some(2),
+            ..PlannedBinding::of_dependency(TemplateName::of(&template))
+        }
+    }
+
+    #[test]
+    fn a_binding_is_read_as_it_was_written() {
+        let (planned, template) = (planned(), json!({"metadata": {"uid": "u"}}));
+        let leaving = ["m2".to_owned()].into();
+        let mut written = binding(&planned, &template, &leaving, None);
+        assert_eq!(written["metadata"]["name"], "web-deployment");
+        assert_eq!(
+            written["spec"]["clusters"],
+            json!([{"name": "m1", "replicas": 2}])
+        );
+        written["status"] = json!({
+            "schedulerObservingAffinityName": "near",
+            "lastScheduledTime": "2026-11-30T00:00:00Z",
+        });
+        let known = KnownBinding::read(&written).unwrap();
+        assert_eq!(known.name, planned.resource);
+        assert_eq!(known.previous.clusters, [("m1".to_owned(), 2)].into());
+        assert_eq!(known.previous.leaving, leaving);
+        assert!(known.previous.evicting.is_empty());
+        assert_eq!(known.previous.affinity_name.as_deref(), Some("near"));
+        let spec = planned.spec.as_ref().unwrap();
+        assert_eq!(known.previous.placement.as_ref(), Some(&spec.placement));
+        assert!(known.previous.preserves && !known.previous.is_rebalanced);
+        assert!(known.last_scheduled.is_some());
+    }
+
+    #[test]
+    fn an_object_that_is_only_needed_says_by_whom() {
+        let mut planned = planned();
+        planned.spec = None;
+        planned.required_by = vec![planned.resource.clone()];
+        let written = binding(&planned, &json!({}), &BTreeSet::new(), None);
+        let known = KnownBinding::read(&written).unwrap();
+        let requirer = ("shop".to_owned(), "web-deployment".to_owned());
+        assert_eq!(known.previous.required_by, [requirer]);
+        assert!(known.previous.is_needed_only);
+    }
+
+    #[test]
+    fn an_object_that_could_not_be_placed_keeps_the_rules_of_its_placement() {
+        let before = ClusterPlacement::default();
+        let previous = PreviousPlacement {
+            placement: Some(before.clone()),
+            ..PreviousPlacement::default()
+        };
+        let planned = PlannedBinding {
+            unschedulable: Some("no cluster fits".to_owned()),
+            ..planned()
+        };
+        let written = binding(&planned, &json!({}), &BTreeSet::new(), Some(&previous));
+        let known = KnownBinding::read(&written).unwrap();
+        assert_eq!(known.previous.placement, Some(before));
+    }
+
+    #[test]
+    fn a_binding_that_is_triggered_after_its_placement_is_placed_anew() {
+        let mut written = binding(&planned(), &json!({}), &BTreeSet::new(), None);
+        for (triggered, is_rebalanced) in [("01", true), ("00", false)] {
+            let at = |hour: &str| format!("2026-11-30T{hour}:00:00Z");
+            written["spec"]["rescheduleTriggeredAt"] = at(triggered).into();
+            written["status"] = json!({"lastScheduledTime": at("00")});
+            let known = KnownBinding::read(&written).unwrap();
+            assert_eq!(known.previous.is_rebalanced, is_rebalanced, "{triggered}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What Fleetdex has written to clusters and what does not belong there any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fleetdex_core::planted::{Bug, planted};
+
+use super::values::{DistributionInputs, DistributionPlan, PlannedDeletion};
+use crate::{
+    binding_name::binding_name, placing::PreviousPlacement, template_name::TemplateName,
+    templates::is_distributed,
+};
+
+/// Kinds whose copies are never deleted: the cluster would delete what others have put into a
+/// namespace, all objects of a definition, and the data of a volume.
+const RELEASED: [&str; 4] = [
+    "CustomResourceDefinition",
+    "Namespace",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+];
+
+/// What becomes of a copy in a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftoverFate {
+    /// It belongs there, or it is not known that it does not.
+    Stays,
+    /// It is deleted.
+    Deleted,
+    /// It stays, and is Fleetdex's no longer: `preserveResourcesOnDeletion`, or a kind that is
+    /// never deleted.
+    Released,
+}
+
+/// Says which copies are left over: their object is gone from the control plane, or its policy
+/// places it elsewhere. Where no policy claims an object any more, where it could not be placed,
+/// and where a view is not complete, its copies stay.
+#[derive(Clone, Debug, Default)]
+pub struct Leftovers {
+    is_complete: bool,
+    templates: BTreeSet<TemplateName>,
+    /// The clusters of objects that could be placed; `None`: it could not.
+    targets: BTreeMap<TemplateName, Option<BTreeSet<String>>>,
+    preserved: BTreeSet<TemplateName>,
+    /// Objects that were there because others needed them, and that nothing needs any more.
+    unneeded: BTreeSet<TemplateName>,
+    /// Objects that others need of which nothing is known but that they may still run.
+    kept: BTreeSet<TemplateName>,
+    /// The clusters that are known and are not being deleted.
+    clusters: BTreeSet<String>,
+}
+
+impl Leftovers {
+    /// What a plan leaves over.
+    pub fn of(plan: &DistributionPlan, inputs: &DistributionInputs) -> Self {
+        let templates = inputs.templates.iter();
+        let templates: BTreeSet<TemplateName> =
+            templates.map(|object| TemplateName::of(object)).collect();
+        let resting = resting(plan, inputs);
+        let needed_by_resting = |previous: &PreviousPlacement| {
+            previous.required_by.iter().any(|one| resting.contains(one))
+        };
+        let planned: BTreeSet<&TemplateName> =
+            plan.bindings.iter().map(|one| &one.resource).collect();
+        let is_unneeded = |name: &TemplateName, previous: &PreviousPlacement| {
+            previous.is_needed_only && !planned.contains(name) && !needed_by_resting(previous)
+        };
+        let previous = inputs.previous.iter();
+        let unneeded = previous
+            .clone()
+            .filter(|(name, one)| is_unneeded(name, one));
+        let kept = previous.filter(|(_, one)| needed_by_resting(one));
+        let bindings = plan.bindings.iter().map(|binding| {
+            let is_placed = binding.unschedulable.is_none();
+            let mut clusters = is_placed.then(|| binding.cluster_names());
+            if planted(Bug::DistributionDeletesUnschedulable) {
+                clusters.get_or_insert_default();
+            }
+            (binding.resource.clone(), clusters)
+        });
+        let preserved = inputs.previous.iter().filter(|(_, one)| one.preserves);
+        let clusters = inputs.clusters.iter().filter(|one| !one.is_terminating);
+        Self {
+            is_complete: plan.knows_dependencies,
+            templates,
+            targets: bindings.collect(),
+            preserved: preserved.map(|(name, _)| name.clone()).collect(),
+            clusters: clusters.map(|cluster| cluster.name.clone()).collect(),
+            unneeded: unneeded.map(|(name, _)| name.clone()).collect(),
+            kept: kept.map(|(name, _)| name.clone()).collect(),
+        }
+    }
+
+    /// Whether an object was there because others needed it, and nothing needs it any more.
+    pub fn is_unneeded(&self, name: &TemplateName) -> bool {
+        self.unneeded.contains(name)
+    }
+
+    /// What becomes of a copy that Fleetdex has written.
+    pub fn fate(&self, cluster: &str, name: &TemplateName) -> LeftoverFate {
+        if !self.is_complete || !self.clusters.contains(cluster) {
+            return LeftoverFate::Stays;
+        }
+        let is_left = match self.targets.get(name) {
+            Some(Some(clusters)) => !clusters.contains(cluster),
+            Some(None) => false,
+            None => {
+                !self.templates.contains(name)
+                    || self.unneeded.contains(name)
+                    || planted(Bug::DistributionDeletesWithoutPolicy)
+            }
+        };
+        if !is_left || self.kept.contains(name) {
+            return LeftoverFate::Stays;
+        }
+        let is_gone = !self.targets.contains_key(name);
+        let is_preserved =
+            self.preserved.contains(name) && !planted(Bug::DistributionDeletesPreserved);
+        if RELEASED.contains(&name.kind.as_str()) || (is_gone && is_preserved) {
+            LeftoverFate::Released
+        } else {
+            LeftoverFate::Deleted
+        }
+    }
+
+    /// Which of the observed objects are deleted.
+    pub(super) fn deletions(&self, inputs: &DistributionInputs) -> Vec<PlannedDeletion> {
+        let mut deletions = Vec::new();
+        for (cluster, objects) in &inputs.observed {
+            for (name, object) in objects {
+                let is_deleted = self.fate(cluster, name) == LeftoverFate::Deleted;
+                if is_deleted && is_distributed(object) {
+                    deletions.push(PlannedDeletion {
+                        cluster: cluster.clone(),
+                        resource: name.clone(),
+                    });
+                }
+            }
+        }
+        deletions
+    }
+}
+
+/// The bindings, as namespace and name, of objects that no policy claims any more. They rest where
+/// they are, and may still run.
+pub fn resting(plan: &DistributionPlan, inputs: &DistributionInputs) -> BTreeSet<(String, String)> {
+    let planned: BTreeSet<&TemplateName> = plan.bindings.iter().map(|one| &one.resource).collect();
+    let templates = inputs.templates.iter();
+    let templates: BTreeSet<TemplateName> =
+        templates.map(|object| TemplateName::of(object)).collect();
+    let names = inputs.previous.keys();
+    names
+        .filter(|name| templates.contains(*name) && !planned.contains(name))
+        .map(|name| (name.namespace.clone(), binding_name(name)))
+        .collect()
+}
