@@ -19,6 +19,7 @@ use fleetdex_clusters::{
     source::{Loader, SourceKind, Sources},
     throttle::Rate,
 };
+use fleetdex_distributor::DistributorContext;
 use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_limits::intake::Budget;
 use fleetdex_operator::{controller, karmada};
@@ -105,6 +106,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     )
     .await;
 
+    let distributor = distributor(&args, &context, &cancel);
     let lease = LeaseRenewal::start(replicas);
     servers.serve_admin(admin, &telemetry)?;
     servers.tasks.spawn(server.run(
@@ -122,6 +124,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             anyhow::bail!("a server ended without being asked to");
         }
     }
+    distributor.await.context("distribution ended")?;
     // The controller has written its last changes under the Lease; only now may it be given up.
     lease.release().await?;
     clusters.stopped().await;
@@ -185,6 +188,29 @@ fn peers(
         ),
         _ => Peers::default(),
     }
+}
+
+/// Distributes objects in a task of its own, if the flags ask for it.
+fn distributor(
+    args: &RunArgs,
+    context: &controller::ControllerContext,
+    cancel: &CancellationToken,
+) -> JoinHandle<()> {
+    if !args.distribution.distribute {
+        return tokio::spawn(async {});
+    }
+    let WebhookAccess { client, queue, .. } = context.webhooks.clone();
+    let context = DistributorContext {
+        control_plane: context.control_plane.clone(),
+        clusters: Arc::clone(&context.clusters),
+        sources: Arc::clone(&context.sources),
+        rules: context.rules.subscribe(),
+        webhooks: Arc::new(DirectCalls::new(client, queue)),
+        replicas: context.replicas.clone(),
+        metrics: Arc::clone(&context.metrics),
+        brake: args.distribution.deletion_brake,
+    };
+    tokio::spawn(fleetdex_distributor::run(context, cancel.child_token()))
 }
 
 /// What the controller shares with the query API.

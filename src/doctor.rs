@@ -7,6 +7,7 @@
 mod cluster_settings;
 mod control_plane;
 mod disks;
+mod distribution;
 mod fleet;
 mod measures;
 mod operator;
@@ -121,6 +122,9 @@ async fn check(args: &DoctorArgs) -> anyhow::Result<Vec<CheckResult>> {
     let members: Vec<MemberView> = states.values().map(MemberView::from).collect();
     let desired: Plan = plan(&views, &members, &RuleSet::default());
     results.extend(fleet::check_members(&states, &desired).await);
+    if args.features.distribute {
+        results.extend(distribution::check_members(&client, &states).await);
+    }
     let credentials = CredentialSource::Secrets(client, args.secret_hosts.clone());
     results.extend(stores::check_stores(&desired, &credentials).await);
     results.extend(control_plane::check_registries(&registries));

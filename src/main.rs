@@ -72,6 +72,8 @@ enum Command {
     Interpret(Box<interpret::InterpretArgs>),
     /// Show which objects policies would place in which clusters, and why not in the others
     Plan(distribution::PlanArgs),
+    /// Print what distribution needs of members
+    Distribute(distribution::DistributeArgs),
     /// Open the web page
     Ui(cli::ui::UiArgs),
     /// Write a kubeconfig context with which kubectl uses the fleet as one cluster
@@ -167,6 +169,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => Ok(once(console::run(&args, cli::explain::explain))?),
         Command::Interpret(args) => Ok(once(console::run(&*args, interpret::run))?),
         Command::Plan(args) => Ok(once(distribution::run(&args))?),
+        Command::Distribute(args) => Ok(once(console::run(&args, distribution::distribute))?),
         Command::Ui(args) => Ok(once(console::run(&args, cli::ui::ui))?),
         Command::Kubeconfig(args) => Ok(once(console::run(&args, cli::kubeconfig::kubeconfig))?),
         Command::Dashboards(args) => Ok(once(console::run(&args, dashboards::run))?),

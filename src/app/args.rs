@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use clap::Args;
 use fleetdex_cli::ControlPlaneArgs;
 use fleetdex_clusters::{secret_hosts::SecretHosts, source::SourceArgs};
+use fleetdex_distribution::brake::DeletionBrake;
 use fleetdex_operator::controller::ConfigMapName;
 use fleetdex_replicas::ReplicaName;
 use fleetdex_server::{auth::SecureServingArgs, http::serve::ServerArgs};
@@ -64,6 +65,10 @@ pub struct RunArgs {
     )]
     pub argocd_health_config_map: Option<ConfigMapName>,
 
+    /// Distribution.
+    #[command(flatten)]
+    pub distribution: DistributionArgs,
+
     /// Assign the clusters among the replicas of this installation: each renews a Lease, and reads
     /// the clusters that are assigned to it.
     #[arg(long, env = "FLEETDEX_REPLICAS")]
@@ -114,6 +119,24 @@ pub struct RunArgs {
     /// The admin port.
     #[command(flatten)]
     pub admin: AdminArgs,
+}
+
+/// Whether and how objects of the control plane are distributed.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct DistributionArgs {
+    /// Distribute objects of the control plane to the members, as its propagation policies say.
+    #[arg(long, env = "FLEETDEX_DISTRIBUTE")]
+    pub distribute: bool,
+
+    /// Which part of what is distributed to a member one change may delete there, in percent,
+    /// beyond ten objects; the rest is held until its bindings let it go. off: all of it.
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        env = "FLEETDEX_DELETION_BRAKE",
+        default_value_t
+    )]
+    pub deletion_brake: DeletionBrake,
 }
 
 /// Parses an address and a port. An IPv6 address may lack its brackets, because Kubernetes states

@@ -20,6 +20,10 @@ pub struct OperatorFeatures {
     #[arg(long, env = "FLEETDEX_LEAVE_CLUSTER_STATUS")]
     pub leave_cluster_status: bool,
 
+    /// The operator distributes objects to the members.
+    #[arg(long, env = "FLEETDEX_DISTRIBUTE")]
+    pub distribute: bool,
+
     /// The operator is one of several replicas.
     #[arg(long, env = "FLEETDEX_REPLICAS")]
     pub replicas: bool,
@@ -51,6 +55,7 @@ pub fn operator_rights(
             "",
             has_karmada && !features.leave_cluster_status,
         ),
+        ("distribute", "", features.distribute),
         ("replicas", replica_namespace, features.replicas),
         ("api", "", has_api),
         ("apiOfReplicas", "", has_api && features.replicas),
@@ -81,7 +86,7 @@ pub fn operator_rights(
 }
 
 /// Each verb of a rule on each of its objects.
-fn rights_of(rule: &PolicyRule, namespace: &str) -> Vec<Right> {
+pub(super) fn rights_of(rule: &PolicyRule, namespace: &str) -> Vec<Right> {
     let every = [String::new()];
     let names = rule
         .resource_names

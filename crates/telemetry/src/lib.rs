@@ -5,6 +5,7 @@
 
 pub mod admin;
 mod certificates;
+mod distribution;
 mod evaluations;
 mod families;
 mod gauges;

@@ -26,6 +26,7 @@ use prometheus_client::{
 
 pub use super::{
     certificates::CertificateInUse,
+    distribution::{DistributionMetrics, DistributionWrite},
     families::{Description, MetricLabel},
     handles::{SpanMetrics, StoreMetrics, UnitMetrics},
     labels::{
@@ -154,6 +155,7 @@ pub struct Metrics {
     /// The streams whose lag is measured when it is asked for.
     streams: Mutex<Vec<Weak<dyn LaggingStream>>>,
     webhooks: WebhookMetrics,
+    distribution: DistributionMetrics,
 }
 
 impl Default for Metrics {
@@ -173,6 +175,7 @@ impl Metrics {
             known_rejected: Mutex::default(),
             streams: Mutex::default(),
             webhooks: WebhookMetrics::default(),
+            distribution: DistributionMetrics::default(),
         };
         metrics.registered()
     }
@@ -181,6 +184,7 @@ impl Metrics {
         let own = self.registry.sub_registry_with_prefix(PREFIX);
         self.families.register(own);
         self.webhooks.register(own);
+        self.distribution.register(own);
         let version = vec![("version", env!("CARGO_PKG_VERSION"))];
         own.register("build", BUILD_HELP, Info::new(version));
         self.registry
@@ -202,6 +206,7 @@ impl Metrics {
         };
         let mut all = Families::descriptions();
         all.extend(WebhookMetrics::descriptions());
+        all.extend(DistributionMetrics::descriptions());
         all.extend(ProcessCollector::descriptions());
         all.push(build);
         all.sort_by(|one, other| one.name.cmp(&other.name));
@@ -243,6 +248,11 @@ impl Metrics {
     /// The handles of interpreter webhooks.
     pub fn webhooks(&self) -> WebhookMetrics {
         self.webhooks.clone()
+    }
+
+    /// The handles of distribution.
+    pub fn distribution(&self) -> DistributionMetrics {
+        self.distribution.clone()
     }
 
     /// Sets whether a member is connected.

@@ -1,0 +1,696 @@
+//! Brings one member to what the plan says of it.
+
+mod deletions;
+mod repairs;
+mod retries;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use fleetdex_clusters::{Clusters, Connection, discovery::Discovery};
+use fleetdex_core::{
+    model::{ClusterName, Resource, causes},
+    planted::{Bug, planted},
+};
+use fleetdex_distribution::{
+    desired::write_order, marks::CopyOrigin, plan::LeftoverFate, template_name::TemplateName,
+};
+use fleetdex_replicas::write_fence::WriteFence;
+use fleetdex_telemetry::metrics::{DistributionMetrics, DistributionWrite};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+use self::{deletions::PendingDeletions, repairs::Repairs, retries::Retries};
+use crate::{
+    applying::{AcceptedForm, ApplyOutcome, Applying, ObjectTask},
+    control_plane::{ControlPlaneObjects, KindName, resource_of},
+    copies::Copies,
+    held_deletions::HeldDeletions,
+    interpreting::Interpreting,
+    object_client::{ObjectClient, ObjectRequestError},
+    published::{DesiredCluster, PublishedPlan},
+    reflector::CopyMemory,
+    status_board::{CopyReport, StatusBoard},
+};
+
+/// Requests to one member under way.
+const CONCURRENT_REQUESTS: usize = 16;
+/// So long after it has connected a member has what was sent to it before.
+const SETTLED: Duration = Duration::from_secs(5);
+/// So long a write that was not answered may still arrive.
+const MAY_ARRIVE: Duration = Duration::from_mins(1);
+/// What the copies of one member may take, in bytes of JSON text.
+const COPIES_OF_MEMBER: usize = 64 << 20;
+/// After how long a conflict is looked at again.
+const CONFLICT_AGAIN: Duration = Duration::from_mins(1);
+
+/// What all appliers share.
+#[derive(Clone)]
+pub struct ApplierContext {
+    /// The member clusters.
+    pub clusters: Arc<Clusters>,
+    /// The objects of the control plane.
+    pub objects: ControlPlaneObjects,
+    /// The plans.
+    pub published: watch::Receiver<Arc<PublishedPlan>>,
+    /// Where is reported.
+    pub board: Arc<StatusBoard>,
+    /// Rules and webhooks.
+    pub interpreting: Interpreting,
+    /// Closed while another replica writes.
+    pub fence: WriteFence,
+    /// What copies may take.
+    pub held: CopyMemory,
+    /// The UID of the control plane.
+    pub control_plane: Arc<str>,
+    /// Says which deletions are held.
+    pub held_deletions: HeldDeletions,
+    /// Counts objects and writes.
+    pub metrics: DistributionMetrics,
+}
+
+/// Brings one member to what the plan says of it, until aborted.
+pub async fn run(context: ApplierContext, cluster: ClusterName) {
+    let mut members = context.clusters.changed();
+    loop {
+        let connection = context.clusters.connection(&cluster);
+        match connection {
+            Some(connection) => {
+                let member = ConnectedMember::new(&context, &cluster, connection);
+                member.run().await;
+            }
+            None => report_unconnected(&context, &cluster),
+        }
+        context.board.forget_cluster(cluster.as_str());
+        context.metrics.set_held_deletions(&cluster, 0);
+        let mut published = context.published.clone();
+        published.mark_unchanged();
+        tokio::select! {
+            _ = members.changed() => {}
+            _ = published.changed() => {}
+        }
+    }
+}
+
+fn report_unconnected(context: &ApplierContext, cluster: &ClusterName) {
+    let plan = Arc::clone(&context.published.borrow());
+    let Some(desired) = plan.clusters.get(cluster.as_str()) else {
+        return;
+    };
+    let reason = context.clusters.state(cluster).map(|state| state.reason);
+    let message = format!(
+        "the cluster is not connected ({})",
+        reason.unwrap_or_default()
+    );
+    let count = desired.count();
+    context.metrics.set_objects(cluster, count, count);
+    for (name, _) in desired
+        .objects
+        .iter()
+        .filter(|(_, one)| !one.is_only_needed)
+    {
+        context.board.report(
+            name,
+            cluster.as_str(),
+            CopyReport {
+                message: message.clone(),
+                health: "Unknown",
+                ..CopyReport::default()
+            },
+        );
+    }
+}
+
+/// What a request came to.
+enum Done {
+    Applied(TemplateName, ApplyOutcome),
+    Removed(TemplateName, Result<(), ObjectRequestError>),
+}
+
+struct ConnectedMember<'c> {
+    context: &'c ApplierContext,
+    cluster: &'c ClusterName,
+    connection: Connection,
+    origin: CopyOrigin,
+    since: Instant,
+    /// Until when a write that was not answered may still arrive.
+    unanswered: BTreeMap<TemplateName, Instant>,
+    discovery: Arc<Discovery>,
+    desired: Arc<DesiredCluster>,
+    plan: Arc<PublishedPlan>,
+    copies: Copies,
+    queue: BTreeSet<(u8, TemplateName)>,
+    busy: BTreeSet<(u8, TemplateName)>,
+    running: FuturesUnordered<BoxFuture<'c, Done>>,
+    retries: Retries,
+    deletions: PendingDeletions,
+    /// What may be deleted now.
+    deleting: BTreeMap<TemplateName, Arc<str>>,
+    /// When absent copies are looked for again.
+    absences_at: Option<Instant>,
+    /// How often objects were written although nothing asked for it here.
+    repairs: Repairs,
+    /// The versions that were written and that the watch has not sent yet.
+    written: BTreeMap<TemplateName, u64>,
+    accepted: BTreeMap<TemplateName, AcceptedForm>,
+    /// What the member has as it shall be.
+    applied: BTreeSet<TemplateName>,
+}
+
+impl<'c> ConnectedMember<'c> {
+    fn new(context: &'c ApplierContext, cluster: &'c ClusterName, connection: Connection) -> Self {
+        let origin = CopyOrigin {
+            control_plane: Arc::clone(&context.control_plane),
+            cluster: cluster.as_str().into(),
+        };
+        let copies = Copies::new(
+            connection.client.clone(),
+            origin.clone(),
+            context.held.share(COPIES_OF_MEMBER),
+        );
+        Self {
+            context,
+            cluster,
+            connection,
+            origin,
+            since: Instant::now(),
+            unanswered: BTreeMap::new(),
+            discovery: Arc::default(),
+            desired: Arc::default(),
+            plan: Arc::default(),
+            copies,
+            queue: BTreeSet::new(),
+            busy: BTreeSet::new(),
+            running: FuturesUnordered::new(),
+            retries: Retries::default(),
+            deletions: PendingDeletions::default(),
+            deleting: BTreeMap::new(),
+            absences_at: None,
+            repairs: Repairs::default(),
+            written: BTreeMap::new(),
+            accepted: BTreeMap::new(),
+            applied: BTreeSet::new(),
+        }
+    }
+
+    /// Runs until the member has another connection, or none.
+    async fn run(mut self) {
+        let mut published = self.context.published.clone();
+        let mut members = self.context.clusters.changed();
+        let look_again = Arc::clone(&self.copies.look_again);
+        loop {
+            let is_same = self
+                .context
+                .clusters
+                .connection(self.cluster)
+                .is_some_and(|now| now == self.connection);
+            if !is_same {
+                return;
+            }
+            let plan = Arc::clone(&published.borrow_and_update());
+            self.set_plan(plan);
+            self.set_discovery();
+            self.take_names();
+            self.start_requests();
+            self.delete_leftovers();
+            self.start_deletions();
+            self.count_objects();
+            let wake = self.wake_at();
+            tokio::select! {
+                Some(done) = self.running.next() => self.done(done),
+                () = look_again.notify.notified() => {}
+                changed = published.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+                _ = members.changed() => {}
+                () = sleep_until(wake) => {}
+            }
+            // Those that are ready come together.
+            while let Some(Some(done)) = self.running.next().now_or_never() {
+                self.done(done);
+            }
+        }
+    }
+
+    fn wake_at(&self) -> Instant {
+        let may_delete = self.plan.is_complete && self.copies.knows_all();
+        let due = self.deletions.due().filter(|_| may_delete);
+        let awaited = self.absences_at;
+        let times = [self.retries.next(), due, awaited];
+        let idle = Instant::now() + Duration::from_mins(1);
+        times.into_iter().flatten().min().unwrap_or(idle)
+    }
+
+    fn set_plan(&mut self, plan: Arc<PublishedPlan>) {
+        if Arc::ptr_eq(&plan, &self.plan) {
+            return;
+        }
+        let desired = plan.clusters.get(self.cluster.as_str()).cloned();
+        let desired = desired.unwrap_or_default();
+        let before = std::mem::replace(&mut self.desired, desired);
+        self.plan = plan;
+        self.follow();
+        let desired = Arc::clone(&self.desired);
+        self.applied
+            .retain(|name| desired.objects.contains_key(name));
+        for (name, object) in &desired.objects {
+            if before.objects.get(name) != Some(object) {
+                self.queue.insert((write_order(name), name.clone()));
+                self.retries.forget(name);
+                self.repairs.forget(name);
+                self.applied.remove(name);
+            }
+        }
+        let is_gone = |name: &&TemplateName| !self.desired.objects.contains_key(*name);
+        let gone = before.objects.keys().filter(is_gone);
+        self.queue
+            .extend(gone.map(|name| (write_order(name), name.clone())));
+        // What becomes of leftovers may be another thing now.
+        for kind in &self.desired.kinds {
+            for name in self.copies.names(kind) {
+                if !self.desired.objects.contains_key(&name) {
+                    self.queue.insert((write_order(&name), name));
+                }
+            }
+        }
+        for (name, message) in &desired.conflicts {
+            self.not_applied(name, message.clone());
+        }
+        self.report_absent();
+    }
+
+    fn set_discovery(&mut self) {
+        let state = self.context.clusters.state(self.cluster);
+        let discovery = state.and_then(|state| state.discovery).unwrap_or_default();
+        if Arc::ptr_eq(&discovery, &self.discovery) {
+            return;
+        }
+        self.discovery = discovery;
+        self.follow();
+    }
+
+    /// Follows the kinds of which there are objects, as far as the member serves them.
+    fn follow(&mut self) {
+        let served: BTreeMap<KindName, Resource> = self
+            .desired
+            .kinds
+            .iter()
+            .filter_map(|kind| Some((kind.clone(), resource_of(&self.discovery, kind)?)))
+            .collect();
+        let changed: BTreeSet<KindName> = self.copies.follow(&served).into_iter().collect();
+        self.queue_kinds(&changed);
+    }
+
+    fn queue_kinds(&mut self, kinds: &BTreeSet<KindName>) {
+        if kinds.is_empty() {
+            return;
+        }
+        let is_of =
+            |name: &&TemplateName| kinds.contains(&(name.api_version.clone(), name.kind.clone()));
+        let desired = self.desired.objects.keys().filter(is_of);
+        let copies = kinds.iter().flat_map(|kind| self.copies.names(kind));
+        let names: BTreeSet<TemplateName> = desired.cloned().chain(copies).collect();
+        self.queue
+            .extend(names.into_iter().map(|name| (write_order(&name), name)));
+    }
+
+    fn take_names(&mut self) {
+        let replaced = self.copies.take_replaced();
+        // Versions of a server that was restored begin again.
+        self.written
+            .retain(|name, _| !replaced.contains(&(name.api_version.clone(), name.kind.clone())));
+        let now = Instant::now();
+        self.unanswered.retain(|_, until| *until > now);
+        self.queue_kinds(&replaced);
+        if !replaced.is_empty() || self.absences_at.is_some_and(|at| at <= now) {
+            self.report_absent();
+        }
+        let names = self.copies.look_again.take();
+        let due = self.retries.take_due();
+        self.queue.extend(
+            names
+                .into_iter()
+                .chain(due)
+                .map(|name| (write_order(&name), name)),
+        );
+    }
+
+    /// Reports what this member may have had and has not. What was sent over the connection before
+    /// may still arrive for some time.
+    fn report_absent(&mut self) {
+        let (board, cluster) = (&self.context.board, self.cluster.as_str());
+        let awaited = board.awaited(cluster);
+        self.absences_at = None;
+        if awaited.is_empty() {
+            return;
+        }
+        let earliest = self.since + SETTLED;
+        if earliest > Instant::now() {
+            self.absences_at = Some(earliest);
+            return;
+        }
+        for name in awaited {
+            if let Some(until) = self.may_arrive_until(&name) {
+                self.absences_at = Some(until);
+                continue;
+            }
+            let kind = (name.api_version.clone(), name.kind.clone());
+            let is_served = self.copies.resource(&kind).is_some();
+            // Of a group that does not answer now nothing is known.
+            let knows_group =
+                !self.discovery.served.is_empty() && !self.discovery.unknown.contains(&kind.0);
+            let is_known = self.copies.knows(&kind) || (knows_group && !is_served);
+            if is_known && self.copies.get(&name).is_none() {
+                board.report_absent(&name, cluster);
+            }
+        }
+    }
+
+    /// Until when a write of an object may still arrive; `None`: none can.
+    fn may_arrive_until(&self, name: &TemplateName) -> Option<Instant> {
+        let now = Instant::now();
+        let is_busy = self.busy.contains(&(write_order(name), name.clone()));
+        if is_busy || self.written.contains_key(name) {
+            return Some(now + SETTLED);
+        }
+        self.unanswered
+            .get(name)
+            .copied()
+            .filter(|until| *until > now)
+    }
+
+    /// Looks at objects, in their order, while requests may be sent.
+    fn start_requests(&mut self) {
+        while self.busy.len() < CONCURRENT_REQUESTS {
+            let next = self.queue.iter().find(|one| !self.busy.contains(*one));
+            let Some(next) = next.cloned() else {
+                return;
+            };
+            // What others need is there before they are sent. What has failed before keeps nothing
+            // waiting.
+            let is_first = |name: &TemplateName| !self.retries.has_failed(name);
+            let mut before = self.busy.iter().take_while(|busy| busy.0 < next.0);
+            if before.any(|(_, name)| is_first(name)) {
+                return;
+            }
+            self.queue.remove(&next);
+            if let Some(running) = self.look_at(&next.1) {
+                self.busy.insert(next);
+                self.running.push(running);
+            }
+        }
+    }
+
+    /// Looks at one object; returns what has to be sent.
+    fn look_at(&mut self, name: &TemplateName) -> Option<BoxFuture<'c, Done>> {
+        let kind = (name.api_version.clone(), name.kind.clone());
+        let copy = self.copies.get(name);
+        if let (Some(copy), Some(written)) = (&copy, self.written.get(name)) {
+            if copy.version < *written {
+                // The watch will send what was written.
+                return None;
+            }
+            self.written.remove(name);
+        }
+        let Some(desired) = self.desired.objects.get(name).cloned() else {
+            return self.look_at_leftover(name, &kind);
+        };
+        self.deletions.remove(name);
+        if self.connection.uid.as_deref() == Some(&*self.origin.control_plane) {
+            let message = "the cluster is the control plane itself, which has the template";
+            self.not_applied(name, message.to_owned());
+            return None;
+        }
+        let Some(resource) = self.copies.resource(&kind).cloned() else {
+            self.is_not_served(name, &kind);
+            return None;
+        };
+        if !self.copies.knows(&kind) {
+            // It is looked at again when the list is complete.
+            if let Some(fault) = self.copies.fault(&kind) {
+                let message = format!("what the cluster has cannot be read: {fault}");
+                self.not_applied(name, message);
+            }
+            return None;
+        }
+        if let Some(until) = self.repairs.paused_until(name) {
+            self.retries.at(name, until);
+            let message = "something in the cluster changes the object back again and again; the \
+                           managers in its metadata.managedFields say what";
+            self.not_applied(name, message.to_owned());
+            return None;
+        }
+        let task = ObjectTask {
+            name: name.clone(),
+            desired,
+            copy,
+            accepted: self.accepted.get(name).cloned(),
+        };
+        let applying = self.applying(resource);
+        let name = name.clone();
+        Some(async move { Done::Applied(name, applying.apply(task).await) }.boxed())
+    }
+
+    fn look_at_leftover(
+        &mut self,
+        name: &TemplateName,
+        kind: &KindName,
+    ) -> Option<BoxFuture<'c, Done>> {
+        let Some(copy) = self.copies.get(name) else {
+            self.deletions.remove(name);
+            if self.desired.conflicts.contains_key(name) {
+                return None;
+            }
+            if self.copies.knows(kind) {
+                self.accepted.remove(name);
+                self.repairs.forget(name);
+                self.report_absent();
+            }
+            return None;
+        };
+        let fate = self.fate(name);
+        if fate == LeftoverFate::Deleted && !copy.is_being_deleted {
+            self.deletions.add(name, &copy.uid);
+        } else {
+            self.deletions.remove(name);
+        }
+        if fate != LeftoverFate::Released {
+            return None;
+        }
+        let resource = self.copies.resource(kind)?.clone();
+        let applying = self.applying(resource);
+        let name = name.clone();
+        Some(
+            async move {
+                let released = applying.release(&name).await;
+                Done::Removed(name, released)
+            }
+            .boxed(),
+        )
+    }
+
+    /// The kind may be served when its definition, which is distributed too, is established.
+    fn is_not_served(&mut self, name: &TemplateName, kind: &KindName) {
+        let (api_version, kind) = kind;
+        let message = format!("the cluster does not serve {kind} of {api_version}");
+        self.not_applied(name, message);
+        let has_definitions = self
+            .desired
+            .objects
+            .keys()
+            .any(|name| name.kind == "CustomResourceDefinition");
+        if has_definitions {
+            self.context.clusters.refresh(self.cluster);
+            self.retries.failed(name);
+        }
+    }
+
+    fn applying(&self, resource: Resource) -> Applying {
+        Applying {
+            client: ObjectClient::new(
+                self.connection.client.clone(),
+                resource,
+                self.context.fence.clone(),
+            ),
+            interpreting: self.context.interpreting.clone(),
+            origin: self.origin.clone(),
+        }
+    }
+
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Applied(name, outcome) => {
+                let key = (write_order(&name), name.clone());
+                self.busy.remove(&key);
+                self.applied(&name, outcome);
+                if !self.desired.objects.contains_key(&name) {
+                    self.queue.insert(key);
+                }
+            }
+            Done::Removed(name, result) => {
+                self.busy.remove(&(write_order(&name), name.clone()));
+                self.count(match &result {
+                    Ok(()) => DistributionWrite::Deleted,
+                    Err(_) => DistributionWrite::Failed,
+                });
+                if let Err(error) = result {
+                    tracing::warn!(cluster = %self.cluster, object = %name, error = %causes(&error), "cannot delete a copy");
+                    self.retries.failed(&name);
+                } else {
+                    self.retries.forget(&name);
+                }
+            }
+        }
+    }
+
+    fn applied(&mut self, name: &TemplateName, outcome: ApplyOutcome) {
+        match outcome {
+            ApplyOutcome::Applied { written, report } => {
+                self.retries.forget(name);
+                if let Some(written) = written {
+                    tracing::debug!(cluster = %self.cluster, object = %name, "written");
+                    self.count(DistributionWrite::Written);
+                    self.repairs.written(name);
+                    self.written.insert(name.clone(), written.version);
+                    match written.accepted {
+                        Some(form) => self.accepted.insert(name.clone(), form),
+                        None => self.accepted.remove(name),
+                    };
+                    if name.kind == "CustomResourceDefinition" {
+                        self.context.clusters.refresh(self.cluster);
+                    }
+                }
+                if let Some(report) = report {
+                    let cluster = self.cluster.as_str();
+                    self.context.board.report(name, cluster, report);
+                    self.applied.insert(name.clone());
+                }
+            }
+            ApplyOutcome::Conflict(message) => {
+                self.not_applied(name, message);
+                self.retries.at(name, Instant::now() + CONFLICT_AGAIN);
+            }
+            ApplyOutcome::Failed {
+                message,
+                lacks_namespace,
+                is_answered,
+            } => {
+                if !is_answered {
+                    let until = Instant::now() + MAY_ARRIVE;
+                    self.unanswered.insert(name.clone(), until);
+                }
+                tracing::debug!(cluster = %self.cluster, object = %name, %message, "not written");
+                self.count(DistributionWrite::Failed);
+                self.not_applied(name, message);
+                let is_forgotten = planted(Bug::DistributionForgetsFailure)
+                    || (lacks_namespace && planted(Bug::DistributionForgetsMissingNamespace));
+                if !is_forgotten {
+                    self.retries.failed(name);
+                }
+                if lacks_namespace && !is_forgotten {
+                    let namespaces =
+                        self.desired.objects.keys().filter(|other| {
+                            other.kind == "Namespace" && other.name == name.namespace
+                        });
+                    let namespaces = namespaces.map(|name| (write_order(name), name.clone()));
+                    self.queue.extend(namespaces);
+                }
+            }
+        }
+    }
+
+    fn count(&self, result: DistributionWrite) {
+        self.context.metrics.wrote(self.cluster, result);
+    }
+
+    fn count_objects(&self) {
+        let objects = self.desired.count();
+        let missing = objects.saturating_sub(self.applied.len());
+        self.context
+            .metrics
+            .set_objects(self.cluster, objects, missing);
+    }
+
+    fn not_applied(&mut self, name: &TemplateName, message: String) {
+        self.applied.remove(name);
+        self.context.board.report(
+            name,
+            self.cluster.as_str(),
+            CopyReport {
+                message,
+                health: "Unknown",
+                ..CopyReport::default()
+            },
+        );
+    }
+
+    /// Deletes what is left over, unless the brake holds.
+    fn delete_leftovers(&mut self) {
+        if !self.copies.knows_all() || !self.plan.is_complete {
+            return;
+        }
+        let total = self.copies.count();
+        let (brake, released) = (self.plan.brake, Arc::clone(&self.plan.released));
+        let Some(decision) = self.deletions.decide(brake, total, &released) else {
+            return;
+        };
+        let held = &self.context.held_deletions;
+        held.set(self.cluster, decision.held, total);
+        self.deleting.extend(decision.free);
+    }
+
+    /// Deletes what may go, as far as requests may be sent.
+    fn start_deletions(&mut self) {
+        while !self.deleting.is_empty()
+            && self.busy.len() < CONCURRENT_REQUESTS
+            && self.knows_everything()
+            && let Some((name, uid)) = self.deleting.pop_first()
+        {
+            let key = (write_order(&name), name.clone());
+            let kind = (name.api_version.clone(), name.kind.clone());
+            // It may belong there again.
+            let is_left = !self.desired.objects.contains_key(&name)
+                && self.fate(&name) == LeftoverFate::Deleted
+                && !self.busy.contains(&key);
+            let resource = self.copies.resource(&kind).cloned().filter(|_| is_left);
+            let Some(resource) = resource else {
+                self.queue.insert(key);
+                continue;
+            };
+            self.busy.insert(key);
+            let client = self.applying(resource).client;
+            // One that has changed since may have been released, or unmarked by a user.
+            let copy = self.copies.get(&name);
+            let version = copy.map(|copy| copy.version).filter(|version| *version > 0);
+            self.running.push(
+                async move {
+                    let deleted = client.delete(&name, &uid, version).await;
+                    Done::Removed(name, deleted)
+                }
+                .boxed(),
+            );
+        }
+    }
+
+    /// Whether everything is known now that a deletion depends on.
+    fn knows_everything(&self) -> bool {
+        let plan = self.context.published.borrow();
+        plan.is_complete && self.copies.knows_all() && self.context.objects.is_complete()
+    }
+
+    /// What becomes of a copy.
+    fn fate(&self, name: &TemplateName) -> LeftoverFate {
+        if !self.plan.is_complete || self.plan.unwritten.contains(name) {
+            return LeftoverFate::Stays;
+        }
+        self.plan.leftovers.fate(self.cluster.as_str(), name)
+    }
+}

@@ -1,0 +1,265 @@
+//! Brings one object of one member to what it shall be.
+
+use fleetdex_core::{
+    model::causes,
+    planted::{Bug, planted},
+};
+use fleetdex_distribution::{
+    contains::contains,
+    marks::{self, CopyOrigin},
+    template_name::TemplateName,
+    templates::CONTROL_PLANE_LABEL,
+};
+use fleetdex_interpreter::{Request, Response};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::{
+    copies::{self, Copy},
+    interpreting::{Interpreting, OperationQuestion},
+    object_client::{ObjectClient, ObjectPart, ObjectRequestError},
+    published::DesiredObject,
+    status_board::CopyReport,
+};
+
+/// Bytes of a status that is reported, at most.
+const LARGEST_STATUS: usize = 32 << 10;
+
+/// The form in which a member has accepted what it was sent, where that is another one.
+#[derive(Clone, Debug)]
+pub struct AcceptedForm {
+    /// Of what was sent.
+    pub hash: String,
+    /// What the member has made of it.
+    pub object: Value,
+}
+
+/// What is to be done with one object.
+pub struct ObjectTask {
+    /// The object.
+    pub name: TemplateName,
+    /// What it shall be.
+    pub desired: DesiredObject,
+    /// What it is; `None`: there is no copy.
+    pub copy: Option<Copy>,
+    /// In which form the member has accepted it.
+    pub accepted: Option<AcceptedForm>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum ApplyOutcome {
+    /// The member has the object.
+    Applied {
+        /// What was written; `None`: nothing had to be.
+        written: Option<WrittenObject>,
+        /// What to report; `None`: nothing.
+        report: Option<CopyReport>,
+    },
+    /// The member has another object of that name.
+    Conflict(String),
+    /// It failed, and may succeed later.
+    Failed {
+        /// Why.
+        message: String,
+        /// Whether the namespace is missing.
+        lacks_namespace: bool,
+        /// Whether the member has answered: what it has not may still arrive.
+        is_answered: bool,
+    },
+}
+
+/// An object as a member has stored it.
+#[derive(Debug)]
+pub struct WrittenObject {
+    /// Its version.
+    pub version: u64,
+    /// Its form, if it is not the one that was sent.
+    pub accepted: Option<AcceptedForm>,
+}
+
+/// How objects are brought to what they shall be.
+#[derive(Clone)]
+pub struct Applying {
+    /// The objects of the kind in the member.
+    pub client: ObjectClient,
+    /// Rules and webhooks.
+    pub interpreting: Interpreting,
+    /// The control plane and the member.
+    pub origin: CopyOrigin,
+}
+
+impl Applying {
+    /// Applies an object where the member has another one.
+    pub async fn apply(&self, task: ObjectTask) -> ApplyOutcome {
+        match self.try_apply(task).await {
+            Ok(outcome) => outcome,
+            Err(error) => failed(&error),
+        }
+    }
+
+    async fn try_apply(&self, task: ObjectTask) -> Result<ApplyOutcome, ObjectRequestError> {
+        let mut copy = task.copy.clone();
+        if copy.is_none()
+            && let Some(found) = self.client.get(&task.name).await?
+        {
+            let is_ours =
+                self.origin.has_written(&found) || planted(Bug::DistributionOverwritesConflicts);
+            if !is_ours && task.desired.is_only_needed {
+                return Ok(ApplyOutcome::Applied {
+                    written: None,
+                    report: None,
+                });
+            }
+            if !is_ours && !task.desired.overwrites {
+                return Ok(ApplyOutcome::Conflict(conflict(&found)));
+            }
+            copy = Some(Copy::of(found));
+        }
+        let hash = task.desired.hash();
+        let wanted = match self.wanted(&task, copy.as_ref(), &hash).await {
+            Ok(wanted) => wanted,
+            Err(message) => {
+                return Ok(ApplyOutcome::Failed {
+                    message,
+                    lacks_namespace: false,
+                    is_answered: true,
+                });
+            }
+        };
+        let accepted = task.accepted.as_ref().filter(|form| form.hash == hash);
+        let compared = accepted.map_or(&wanted, |form| &form.object);
+        if let Some(copy) = &copy {
+            let observed = copy.object.value();
+            if contains(&observed, compared) {
+                let report = self.report(&task, observed).await;
+                return Ok(ApplyOutcome::Applied {
+                    written: None,
+                    report,
+                });
+            }
+        }
+        let mut sent = wanted.clone();
+        if let Some(copy) = &copy
+            && !planted(Bug::DistributionOverwritesReplaced)
+        {
+            // Another object of this name is refused.
+            sent["metadata"]["uid"] = (*copy.uid).into();
+        }
+        let stored = self
+            .client
+            .apply(&task.name, &sent, ObjectPart::Main)
+            .await?;
+        let written = Some(WrittenObject {
+            version: copies::version(&stored),
+            accepted: accepted_form(hash, &wanted, &stored),
+        });
+        let report = self.report(&task, stored).await;
+        Ok(ApplyOutcome::Applied { written, report })
+    }
+
+    /// The object to write, with what the member owns of it.
+    async fn wanted(
+        &self,
+        task: &ObjectTask,
+        copy: Option<&Copy>,
+        hash: &str,
+    ) -> Result<Value, String> {
+        let mut wanted = task.desired.object.value();
+        if let Some(copy) = copy {
+            let observed = copy.object.value();
+            let question = OperationQuestion::of(&Request::Retain {
+                desired: &wanted,
+                observed: &observed,
+            });
+            match self.interpreting.run(question).await {
+                Ok(Some(Response::Retained(retained))) => wanted = retained,
+                Ok(_) => {}
+                Err(error) => return Err(format!("Retain: {error}")),
+            }
+            if copy.is_scaled
+                && !planted(Bug::DistributionOverwritesAutoscaler)
+                && let Some(spec) = wanted.get_mut("spec").and_then(Value::as_object_mut)
+            {
+                spec.shift_remove("replicas");
+            }
+        }
+        if let Some(members) = wanted.as_object_mut() {
+            members.shift_remove("status");
+        }
+        Ok(marks::marked(wanted, &self.origin, hash))
+    }
+
+    /// What the member reports of the object.
+    async fn report(&self, task: &ObjectTask, observed: Value) -> Option<CopyReport> {
+        if task.desired.is_only_needed {
+            return None;
+        }
+        let status = OperationQuestion::of(&Request::Status { object: &observed });
+        let health = OperationQuestion::of(&Request::Health { object: &observed });
+        let status = match self.interpreting.run(status).await {
+            Ok(Some(Response::Status(status))) if !status.is_null() => Some(status),
+            _ => None,
+        };
+        let status = status.filter(|status| status.to_string().len() <= LARGEST_STATUS);
+        let health = match self.interpreting.run(health).await {
+            Ok(Some(Response::Health { healthy: true, .. })) => "Healthy",
+            Ok(Some(Response::Health { .. })) => "Unhealthy",
+            _ => "Unknown",
+        };
+        Some(CopyReport {
+            is_applied: true,
+            message: String::new(),
+            status,
+            health,
+        })
+    }
+
+    /// Makes a copy the cluster's own: it stays, and Fleetdex forgets it.
+    pub async fn release(&self, name: &TemplateName) -> Result<(), ObjectRequestError> {
+        let patch = json!({"metadata": {
+            "labels": {CONTROL_PLANE_LABEL: null},
+            "annotations": {marks::WRITTEN_ANNOTATION: null},
+        }});
+        match self.client.merge(name, &patch).await {
+            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+}
+
+/// The form that a member has accepted, if it is not the one that was sent. One that is far larger
+/// is not kept.
+fn accepted_form(hash: String, wanted: &Value, stored: &Value) -> Option<AcceptedForm> {
+    if contains(stored, wanted) {
+        return None;
+    }
+    let object = marks::accepted(wanted, stored);
+    let is_usual = object.to_string().len() <= 2 * wanted.to_string().len();
+    is_usual.then_some(AcceptedForm { hash, object })
+}
+
+fn failed(error: &ObjectRequestError) -> ApplyOutcome {
+    let message = causes(error);
+    ApplyOutcome::Failed {
+        lacks_namespace: error.status() == Some(StatusCode::NOT_FOUND)
+            && message.contains("namespaces"),
+        is_answered: error.status().is_some(),
+        message,
+    }
+}
+
+/// What is in the way.
+fn conflict(found: &Value) -> String {
+    let entries = found["metadata"]["managedFields"].as_array();
+    let manager = entries
+        .into_iter()
+        .flatten()
+        .find_map(|entry| entry["manager"].as_str());
+    let manager = manager.map(|name| format!(", which {name} manages"));
+    format!(
+        "the cluster has this object already{}, and Fleetdex did not make it: set \
+         conflictResolution: Overwrite to take it over",
+        manager.unwrap_or_default()
+    )
+}

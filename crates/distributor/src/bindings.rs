@@ -1,0 +1,269 @@
+//! Writes the bindings of a plan to the control plane.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fleetdex_core::{
+    model::causes,
+    planted::{Bug, planted},
+};
+use fleetdex_distribution::{
+    binding::{self, BINDING_API_VERSION, COPIES_FINALIZER},
+    binding_name::{binding_kind, binding_name},
+    contains::contains,
+    marks::{self, CopyOrigin},
+    plan::{DistributionPlan, Leftovers, PlannedBinding},
+    template_name::TemplateName,
+};
+use fleetdex_interpreter::value::text;
+use futures::{StreamExt as _, stream};
+use serde_json::{Value, json};
+
+use crate::{
+    control_plane::ControlPlaneObject,
+    inputs::{ReadInputs, clusters_with_copies},
+    object_client::{ObjectClient, ObjectPart, ObjectRequestError},
+    status_board::StatusBoard,
+};
+
+/// Writes under way.
+const CONCURRENT_WRITES: usize = 16;
+
+/// Reads and writes both kinds of bindings.
+#[derive(Clone)]
+pub struct BindingClient {
+    /// `ResourceBinding`.
+    pub namespaced: ObjectClient,
+    /// `ClusterResourceBinding`.
+    pub cluster_scoped: ObjectClient,
+}
+
+impl BindingClient {
+    /// The client for the binding of an object, and the binding's name.
+    pub fn of(&self, name: &TemplateName) -> (&ObjectClient, TemplateName) {
+        let client = if name.namespace.is_empty() {
+            &self.cluster_scoped
+        } else {
+            &self.namespaced
+        };
+        let binding = TemplateName {
+            api_version: BINDING_API_VERSION.to_owned(),
+            kind: binding_kind(name).to_owned(),
+            namespace: name.namespace.clone(),
+            name: binding_name(name),
+        };
+        (client, binding)
+    }
+}
+
+/// Writes bindings.
+pub struct BindingWriter {
+    /// The client.
+    pub client: BindingClient,
+    /// The control plane.
+    pub origin: CopyOrigin,
+}
+
+/// What was written.
+#[derive(Default)]
+pub struct WrittenBindings {
+    /// The bindings that say now where objects go, until the watch shows them.
+    pub written: BTreeMap<TemplateName, Value>,
+    /// The objects whose bindings do not say yet where they go.
+    pub unwritten: BTreeSet<TemplateName>,
+    /// The objects whose bindings a user has deleted.
+    pub let_go: BTreeSet<TemplateName>,
+}
+
+/// What is to be done with a binding.
+enum BindingTask {
+    Apply(Value),
+    /// Nothing has a copy any more.
+    Remove,
+    /// A user has deleted it, and the object is still there, or its kind is not served any more.
+    LetGo,
+    /// Another object has a binding of this name.
+    Refuse,
+}
+
+impl BindingWriter {
+    /// Writes what has changed.
+    pub async fn write(
+        &self,
+        plan: &DistributionPlan,
+        read: &ReadInputs,
+        board: &StatusBoard,
+        leftovers: &Leftovers,
+        is_complete: bool,
+    ) -> WrittenBindings {
+        let tasks = self.tasks(plan, read, board, leftovers, is_complete);
+        let running = stream::iter(tasks).map(async |(name, task)| {
+            let result = self.run(&name, &task).await;
+            (name, task, result)
+        });
+        let mut running = Box::pin(running.buffer_unordered(CONCURRENT_WRITES));
+        let mut written = WrittenBindings::default();
+        while let Some((name, task, result)) = running.next().await {
+            if let Err(error) = &result {
+                tracing::warn!(object = %name, error = %causes(error), "cannot write a binding");
+            }
+            match (task, result.is_ok()) {
+                (BindingTask::Apply(wanted), true) => {
+                    written.written.insert(name, wanted);
+                }
+                (BindingTask::LetGo, true) => {
+                    written.let_go.insert(name);
+                }
+                (BindingTask::Apply(_) | BindingTask::Refuse, false)
+                    if !planted(Bug::DistributionWritesBeforeBinding) =>
+                {
+                    written.unwritten.insert(name);
+                }
+                _ => {}
+            }
+        }
+        written
+    }
+
+    fn tasks(
+        &self,
+        plan: &DistributionPlan,
+        read: &ReadInputs,
+        board: &StatusBoard,
+        leftovers: &Leftovers,
+        is_complete: bool,
+    ) -> Vec<(TemplateName, BindingTask)> {
+        let clusters = read.plan.clusters.iter();
+        let known: BTreeSet<&str> = clusters.map(|one| one.name.as_str()).collect();
+        let may_have_copy = |name: &TemplateName, cluster: &String| {
+            known.contains(cluster.as_str()) && !board.is_absent(name, cluster)
+        };
+        let templates = read.plan.templates.iter();
+        let templates: BTreeMap<TemplateName, &Value> = templates
+            .map(|object| (TemplateName::of(object), &**object))
+            .collect();
+        let mut tasks = Vec::new();
+        let mut planned = BTreeSet::new();
+        let mut taken = BTreeSet::new();
+        // Those that have their binding already come first.
+        let has_binding = |one: &&PlannedBinding| read.bindings.contains_key(&one.resource);
+        let (bound, new): (Vec<_>, Vec<_>) = plan.bindings.iter().partition(has_binding);
+        for one in bound.into_iter().chain(new) {
+            let name = &one.resource;
+            planned.insert(name);
+            let Some(template) = templates.get(name) else {
+                continue;
+            };
+            if !taken.insert((name.namespace.as_str(), binding_name(name))) {
+                // Two groups have a kind of this name, and objects of one name.
+                tasks.push((name.clone(), BindingTask::Refuse));
+                continue;
+            }
+            let current = read.bindings.get(name);
+            // With its namespace the object will go, too, and the binding knows its copies.
+            let is_ending = read.ending_namespaces.contains(&name.namespace);
+            if current.is_some_and(is_being_deleted) && !is_ending {
+                tasks.push((name.clone(), BindingTask::LetGo));
+                continue;
+            }
+            let wanted = self.wanted(one, template, read, &may_have_copy);
+            if !current.is_some_and(|current| is_as_wanted(&current.object, &wanted)) {
+                tasks.push((name.clone(), BindingTask::Apply(wanted)));
+            }
+        }
+        for (name, current) in &read.bindings {
+            if planned.contains(name) {
+                continue;
+            }
+            let previous = read.plan.previous.get(name);
+            let mut copies = previous.map(clusters_with_copies).unwrap_or_default();
+            copies.retain(|cluster| may_have_copy(name, cluster));
+            let is_ending = read.ending_namespaces.contains(&name.namespace);
+            let is_gone = !templates.contains_key(name) || leftovers.is_unneeded(name);
+            let keeps = planted(Bug::DistributionKeepsBindings);
+            if is_gone && is_complete && copies.is_empty() && !keeps {
+                tasks.push((name.clone(), BindingTask::Remove));
+            } else if is_being_deleted(current)
+                && ((!is_gone && !is_ending) || !read.is_followed(name))
+            {
+                tasks.push((name.clone(), BindingTask::LetGo));
+            }
+        }
+        tasks
+    }
+
+    fn wanted(
+        &self,
+        planned: &PlannedBinding,
+        template: &Value,
+        read: &ReadInputs,
+        may_have_copy: &impl Fn(&TemplateName, &String) -> bool,
+    ) -> Value {
+        let name = &planned.resource;
+        let previous = read.plan.previous.get(name);
+        let mut leaving = previous.map(clusters_with_copies).unwrap_or_default();
+        let chosen = planned.cluster_names();
+        leaving.retain(|cluster| !chosen.contains(cluster) && may_have_copy(name, cluster));
+        if planted(Bug::DistributionForgetsLeaving) {
+            leaving.clear();
+        }
+        let wanted = binding::binding(planned, template, &leaving, previous);
+        let hash = marks::hash(&wanted);
+        marks::marked(wanted, &self.origin, &hash)
+    }
+
+    async fn run(&self, name: &TemplateName, task: &BindingTask) -> Result<(), ObjectRequestError> {
+        let (client, binding) = self.client.of(name);
+        match task {
+            BindingTask::Apply(wanted) => client
+                .apply(&binding, wanted, ObjectPart::Main)
+                .await
+                .map(drop),
+            BindingTask::Remove => {
+                let Some(current) = client.get(&binding).await? else {
+                    return Ok(());
+                };
+                let uid = text(&current, &["metadata", "uid"]);
+                client.delete(&binding, uid, None).await?;
+                self.let_go(name).await
+            }
+            BindingTask::LetGo => self.let_go(name).await,
+            BindingTask::Refuse => Err(ObjectRequestError::Name(binding.name)),
+        }
+    }
+
+    /// Takes the finalizer away.
+    async fn let_go(&self, name: &TemplateName) -> Result<(), ObjectRequestError> {
+        let (client, binding) = self.client.of(name);
+        let Some(current) = client.get(&binding).await? else {
+            return Ok(());
+        };
+        let finalizers = current["metadata"]["finalizers"].as_array();
+        let others: Vec<&Value> = finalizers
+            .into_iter()
+            .flatten()
+            .filter(|finalizer| *finalizer != COPIES_FINALIZER)
+            .collect();
+        let patch = json!({"metadata": {
+            "finalizers": others, "resourceVersion": current["metadata"]["resourceVersion"],
+        }});
+        match client.merge(&binding, &patch).await {
+            Err(error) if error.status() == Some(http::StatusCode::NOT_FOUND) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+}
+
+/// Whether a binding is as it shall be; others may have finalizers of their own.
+fn is_as_wanted(current: &Value, wanted: &Value) -> bool {
+    let mut wanted = wanted.clone();
+    if let Some(metadata) = wanted.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.shift_remove("finalizers");
+    }
+    let finalizers = current["metadata"]["finalizers"].as_array();
+    let mut finalizers = finalizers.into_iter().flatten();
+    finalizers.any(|one| *one == COPIES_FINALIZER) && contains(current, &wanted)
+}
+
+fn is_being_deleted(binding: &ControlPlaneObject) -> bool {
+    !text(&*binding.object, &["metadata", "deletionTimestamp"]).is_empty()
+}

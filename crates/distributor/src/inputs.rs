@@ -1,0 +1,319 @@
+//! What a plan is made from, as the control plane and the members have it now.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use fleetdex_clusters::MemberState;
+use fleetdex_core::model::{ClusterName, split_api_version};
+use fleetdex_crds::{
+    cluster::Cluster,
+    policy::{
+        OverrideSpec, PropagationSpec,
+        validation::{invalid_override, invalid_propagation},
+    },
+};
+use fleetdex_distribution::{
+    binding::KnownBinding, binding_name::binding_name, claim::Policy, cluster::TargetCluster,
+    overrides::ObjectOverrides, placing::PreviousPlacement, plan::DistributionInputs,
+    room::ClusterRoom, template_name::TemplateName, templates::is_never_propagated,
+};
+use fleetdex_interpreter::value::{at, list, text};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::control_plane::{ControlPlaneObject, ControlPlaneObjects, KindName, kind_name, kinds};
+
+/// The annotation of a namespace with the clusters that policies of it may reach, separated by
+/// commas.
+const ALLOWED_CLUSTERS: &str = "distribute.fleetdex.io/clusters";
+
+/// What is wrong with objects that users have written.
+pub type Problems = BTreeMap<TemplateName, String>;
+
+/// What was read for a plan.
+#[derive(Default)]
+pub struct ReadInputs {
+    /// What the plan is made from.
+    pub plan: DistributionInputs,
+    /// The bindings that there are.
+    pub bindings: BTreeMap<TemplateName, ControlPlaneObject>,
+    /// When objects were placed.
+    pub last_scheduled: BTreeMap<TemplateName, Timestamp>,
+    /// The namespaces that are being deleted.
+    pub ending_namespaces: BTreeSet<String>,
+    /// Policies that have no effect.
+    pub problems: Problems,
+    /// The kinds whose objects are known.
+    followed: BTreeSet<KindName>,
+}
+
+/// Reads what a plan is made from.
+pub fn read(
+    control_plane: &ControlPlaneObjects,
+    members: &BTreeMap<ClusterName, MemberState>,
+) -> ReadInputs {
+    let mut read = ReadInputs::default();
+    read.add_clusters(control_plane, members);
+    for kind in [kinds::PROPAGATION_POLICY, kinds::CLUSTER_PROPAGATION_POLICY] {
+        for object in control_plane.objects(kind) {
+            read.add_policy(&object.object);
+        }
+    }
+    for kind in [kinds::OVERRIDE_POLICY, kinds::CLUSTER_OVERRIDE_POLICY] {
+        for object in control_plane.objects(kind) {
+            read.add_override(&object.object);
+        }
+    }
+    for kind in [kinds::BINDING, kinds::CLUSTER_BINDING] {
+        for object in control_plane.objects(kind) {
+            read.add_binding(object);
+        }
+    }
+    for object in control_plane.objects(kinds::REBALANCER) {
+        read.add_rebalancer(&object.object);
+    }
+    for object in control_plane.objects(kinds::NAMESPACE) {
+        read.add_namespace(&object.object);
+    }
+    read.add_templates(control_plane);
+    read
+}
+
+impl ReadInputs {
+    /// Whether objects of the kind of this one are known.
+    pub fn is_followed(&self, name: &TemplateName) -> bool {
+        let kind = (name.api_version.clone(), name.kind.clone());
+        self.followed.contains(&kind)
+    }
+
+    fn add_clusters(
+        &mut self,
+        control_plane: &ControlPlaneObjects,
+        members: &BTreeMap<ClusterName, MemberState>,
+    ) {
+        let objects = control_plane.objects(kinds::CLUSTER).into_iter();
+        let objects: BTreeMap<String, ControlPlaneObject> = objects
+            .map(|one| (text(&*one.object, &["metadata", "name"]).to_owned(), one))
+            .collect();
+        for (name, state) in members {
+            let member = &state.member;
+            let registered = objects.get(name.as_str());
+            let registered: Option<Cluster> =
+                registered.and_then(|one| serde_json::from_value((*one.object).clone()).ok());
+            let of_object = registered.as_ref().map(TargetCluster::from);
+            let of_object = of_object.unwrap_or_default();
+            let served = state.discovery.as_ref().map(|discovery| {
+                let served = discovery.served.iter();
+                let kinds = served.map(|one| {
+                    let gvk = &one.resource.gvk;
+                    (gvk.api_version(), gvk.kind.to_string())
+                });
+                kinds.collect()
+            });
+            let summary = registered.as_ref().and_then(|one| one.status.as_ref());
+            if let Some(summary) = summary.and_then(|status| status.resource_summary.as_ref()) {
+                let room = ClusterRoom::of_summary(summary);
+                self.plan.room.insert(name.as_str().to_owned(), room);
+            }
+            // Of a cluster that was never connected nothing is known but what its object says.
+            let served = served.or(of_object.served).unwrap_or_default();
+            self.plan.clusters.push(TargetCluster {
+                name: name.as_str().to_owned(),
+                labels: member.labels.clone(),
+                provider: member.provider.clone().unwrap_or_default(),
+                region: member.region.clone().unwrap_or_default(),
+                zones: member.zones.clone(),
+                taints: of_object.taints,
+                served: Some(served),
+                is_terminating: of_object.is_terminating,
+            });
+        }
+    }
+
+    /// Reads what a user has written; `None`: it is wrong, and has no effect.
+    fn spec<T: DeserializeOwned>(
+        &mut self,
+        object: &Value,
+        problem: impl Fn(&T, Option<&str>) -> Option<String>,
+    ) -> Option<(Option<String>, String, Arc<T>)> {
+        if !text(object, &["metadata", "deletionTimestamp"]).is_empty() {
+            return None;
+        }
+        let name = TemplateName::of(object);
+        let namespace = Some(name.namespace.clone()).filter(|namespace| !namespace.is_empty());
+        let spec: Result<T, String> =
+            T::deserialize(at(object, &["spec"])).map_err(|error| error.to_string());
+        let spec = spec.and_then(|spec| match problem(&spec, namespace.as_deref()) {
+            Some(problem) => Err(problem),
+            None => Ok(spec),
+        });
+        match spec {
+            Ok(spec) => Some((namespace, name.name, Arc::new(spec))),
+            Err(problem) => {
+                self.problems.insert(name, problem);
+                None
+            }
+        }
+    }
+
+    fn add_policy(&mut self, object: &Value) {
+        let read = self.spec(object, |spec: &PropagationSpec, namespace| {
+            first_problem(&invalid_propagation(spec, namespace))
+        });
+        if let Some((namespace, name, spec)) = read {
+            self.plan.policies.push(Policy {
+                namespace,
+                name,
+                spec,
+            });
+        }
+    }
+
+    fn add_override(&mut self, object: &Value) {
+        let read = self.spec(object, |spec: &OverrideSpec, namespace| {
+            first_problem(&invalid_override(spec, namespace))
+        });
+        if let Some((namespace, name, spec)) = read {
+            self.plan.overrides.push(ObjectOverrides {
+                namespace,
+                name,
+                spec,
+            });
+        }
+    }
+
+    fn add_binding(&mut self, binding: ControlPlaneObject) {
+        let mut whole = (*binding.object).clone();
+        whole["status"] = (*binding.status).clone();
+        let name = TemplateName::of(&whole);
+        let known = KnownBinding::read(&whole).or_else(|error| {
+            self.problems.insert(name.clone(), error.to_string());
+            // Where the object is counts more than by which rules.
+            whole["metadata"]["annotations"] = Value::Null;
+            KnownBinding::read(&whole)
+        });
+        let Ok(known) = known else {
+            return;
+        };
+        // One that is for an object of another namespace, or under another name, is not Fleetdex's.
+        if name.namespace != known.name.namespace || name.name != binding_name(&known.name) {
+            return;
+        }
+        if let Some(time) = known.last_scheduled {
+            self.last_scheduled.insert(known.name.clone(), time);
+        }
+        self.plan
+            .previous
+            .insert(known.name.clone(), known.previous);
+        self.bindings.insert(known.name, binding);
+    }
+
+    fn add_rebalancer(&mut self, rebalancer: &Value) {
+        let created = text(rebalancer, &["metadata", "creationTimestamp"]);
+        let Ok(created) = created.parse::<Timestamp>() else {
+            return;
+        };
+        for name in workloads(rebalancer) {
+            let is_newer = match self.last_scheduled.get(&name) {
+                Some(last) => created > *last,
+                None => true,
+            };
+            if let Some(previous) = self.plan.previous.get_mut(&name) {
+                previous.is_rebalanced |= is_newer;
+            }
+        }
+    }
+
+    fn add_namespace(&mut self, namespace: &Value) {
+        if !text(namespace, &["metadata", "deletionTimestamp"]).is_empty() {
+            let name = text(namespace, &["metadata", "name"]).to_owned();
+            self.ending_namespaces.insert(name);
+        }
+        let allowed = at(namespace, &["metadata", "annotations", ALLOWED_CLUSTERS]);
+        // An empty one allows none.
+        let Some(allowed) = allowed.as_str() else {
+            return;
+        };
+        let name = text(namespace, &["metadata", "name"]).to_owned();
+        let clusters = allowed.split(',').map(|cluster| cluster.trim().to_owned());
+        self.plan.allowed_clusters.insert(name, clusters.collect());
+    }
+
+    fn add_templates(&mut self, control_plane: &ControlPlaneObjects) {
+        let own: BTreeSet<KindName> = kinds::REQUIRED
+            .into_iter()
+            .chain(kinds::OPTIONAL)
+            .filter(|kind| *kind != kinds::NAMESPACE)
+            .map(kind_name)
+            .collect();
+        self.followed = control_plane.followed();
+        for kind in self.followed.iter().filter(|kind| !own.contains(*kind)) {
+            let objects = control_plane.objects((&kind.0, &kind.1)).into_iter();
+            self.plan.templates.extend(objects.map(|one| one.object));
+        }
+    }
+}
+
+/// The workloads of a rebalancer.
+pub fn workloads(rebalancer: &Value) -> Vec<TemplateName> {
+    let workloads = list(rebalancer, &["spec", "workloads"]).iter();
+    let names = workloads.map(|workload| {
+        let of = |member: &str| text(workload, &[member]).to_owned();
+        TemplateName {
+            api_version: of("apiVersion"),
+            kind: of("kind"),
+            namespace: of("namespace"),
+            name: of("name"),
+        }
+    });
+    names.collect()
+}
+
+/// The first problem of a list.
+fn first_problem<P: std::fmt::Display>(problems: &[P]) -> Option<String> {
+    problems.first().map(ToString::to_string)
+}
+
+/// The kinds that policies select.
+pub fn selected_kinds(control_plane: &ControlPlaneObjects) -> BTreeSet<KindName> {
+    let mut wanted: BTreeSet<KindName> = BTreeSet::new();
+    for kind in [kinds::PROPAGATION_POLICY, kinds::CLUSTER_PROPAGATION_POLICY] {
+        for policy in control_plane.objects(kind) {
+            for selector in list(&*policy.object, &["spec", "resourceSelectors"]) {
+                let of = |member: &str| text(selector, &[member]).to_owned();
+                let (api_version, kind) = (of("apiVersion"), of("kind"));
+                let (group, _) = split_api_version(&api_version);
+                if !is_never_propagated(group, &kind) {
+                    wanted.insert((api_version, kind));
+                }
+            }
+            if !at(&*policy.object, &["spec", "schedulePriority"]).is_null() {
+                wanted.insert(kind_name(kinds::PRIORITY_CLASS));
+            }
+        }
+    }
+    wanted
+}
+
+/// The kinds of which clusters may have copies.
+pub fn bound_kinds(control_plane: &ControlPlaneObjects) -> BTreeSet<KindName> {
+    let mut bound: BTreeSet<KindName> = BTreeSet::new();
+    for kind in [kinds::BINDING, kinds::CLUSTER_BINDING] {
+        for binding in control_plane.objects(kind) {
+            let of =
+                |member: &str| text(&*binding.object, &["spec", "resource", member]).to_owned();
+            bound.insert((of("apiVersion"), of("kind")));
+        }
+    }
+    bound
+}
+
+/// Where objects are, with the clusters that may still have a copy.
+pub fn clusters_with_copies(previous: &PreviousPlacement) -> BTreeSet<String> {
+    let placed = previous.clusters.keys();
+    let left = previous.evicting.iter().chain(&previous.leaving);
+    placed.chain(left).cloned().collect()
+}

@@ -1,0 +1,354 @@
+//! Plans again whenever something changes, writes the bindings, and publishes the plan.
+//!
+//! A binding is written before the first object of it is written to a cluster: after a restart the
+//! bindings say where copies may be.
+
+mod known_bindings;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use fleetdex_clusters::{
+    Clusters,
+    source::{MemberSnapshot, Sources},
+};
+use fleetdex_core::planted::{Bug, planted};
+use fleetdex_distribution::{
+    binding::ALLOW_DELETION,
+    brake::DeletionBrake,
+    cluster::TargetCluster,
+    overrides::ObjectOverrides,
+    plan::{self, DistributionPlan, Leftovers},
+    template_name::TemplateName,
+};
+use fleetdex_interpreter::{rules::RuleSet, value::text};
+use jiff::Timestamp;
+use tokio::{
+    sync::{Notify, watch},
+    time::sleep,
+};
+
+use self::known_bindings::KnownBindings;
+use crate::{
+    bindings::{BindingWriter, WrittenBindings},
+    control_plane::{ControlPlane, KindName, kind_name, kinds},
+    inputs::{self, ReadInputs},
+    interpreting::{Interpreting, PlanMemory, PlanOperations},
+    published::PublishedPlan,
+    rebalancers::RebalancerWriter,
+    reservations::Reservations,
+    room::RoomReader,
+    status_board::StatusBoard,
+};
+
+/// Changes that come together are planned together.
+const DEBOUNCE: Duration = Duration::from_millis(20);
+/// How often is planned although nothing has changed: room, graces and discovery change without
+/// notice.
+const REPEAT: Duration = Duration::from_secs(10);
+/// The pause while something is not known yet.
+const NOT_KNOWN_YET: Duration = Duration::from_secs(1);
+/// The pause before a plan that is known to be needed.
+const SOON: Duration = Duration::from_millis(200);
+/// A plan asks webhooks one step after the other; more steps than these mean that answers change.
+const MOST_ROUNDS: usize = 12;
+
+/// Plans again whenever something changes.
+pub struct DistributionPlanner {
+    /// The control plane.
+    pub control_plane: ControlPlane,
+    /// The member clusters.
+    pub clusters: Arc<Clusters>,
+    /// Where they are registered.
+    pub sources: Arc<Sources>,
+    /// Rules and webhooks.
+    pub interpreting: Interpreting,
+    /// Writes bindings.
+    pub bindings: BindingWriter,
+    /// Reports on rebalancers.
+    pub rebalancers: RebalancerWriter,
+    /// The room in clusters.
+    pub room: RoomReader,
+    /// What is reported of clusters.
+    pub board: Arc<StatusBoard>,
+    /// Where plans are published.
+    pub published: watch::Sender<Arc<PublishedPlan>>,
+    /// Something has changed.
+    pub changed: Arc<Notify>,
+    /// What holds deletions.
+    pub brake: DeletionBrake,
+    /// What is kept from plan to plan.
+    pub state: PlannerState,
+}
+
+/// What is kept from plan to plan.
+#[derive(Default)]
+pub struct PlannerState {
+    memory: PlanMemory,
+    made_by: PlanBasis,
+    reservations: Reservations,
+    known_bindings: KnownBindings,
+}
+
+/// What everything that is made of templates depends on.
+#[derive(Default)]
+struct PlanBasis {
+    rules: Arc<RuleSet>,
+    overrides: Vec<ObjectOverrides>,
+    /// With what overrides look at, and nothing else.
+    clusters: Vec<TargetCluster>,
+}
+
+impl DistributionPlanner {
+    /// Plans until aborted.
+    pub async fn run(mut self) {
+        let mut members = self.clusters.changed();
+        let mut served = self.control_plane.served();
+        loop {
+            let repeat = self.plan_once().await;
+            let changed = Arc::clone(&self.changed);
+            tokio::select! {
+                () = changed.notified() => {}
+                _ = members.changed() => {}
+                _ = served.changed() => {}
+                () = sleep(repeat) => {}
+            }
+            sleep(DEBOUNCE).await;
+        }
+    }
+
+    fn wanted_kinds(&self) -> BTreeSet<KindName> {
+        let objects = self.control_plane.objects();
+        let fixed = kinds::REQUIRED.into_iter().chain(kinds::OPTIONAL);
+        let mut wanted: BTreeSet<KindName> = fixed.map(kind_name).collect();
+        wanted.append(&mut inputs::selected_kinds(objects));
+        wanted.append(&mut inputs::bound_kinds(objects));
+        wanted.append(&mut self.state.memory.required_kinds());
+        wanted
+    }
+
+    /// Makes a plan, and publishes it. Returns after which time it is made again although nothing
+    /// changes.
+    async fn plan_once(&mut self) -> Duration {
+        let wanted = self.wanted_kinds();
+        self.control_plane.follow(&wanted);
+        self.control_plane
+            .look_for_kinds(!self.unserved(&wanted).is_empty());
+        let mut faults = self.faults(&wanted);
+        let objects = self.control_plane.objects().clone();
+        let is_known = kinds::REQUIRED.iter().all(|kind| objects.knows(*kind));
+        let knows_members = self.knows_members(&mut faults);
+        self.board.set_faults(faults);
+        if !is_known || !knows_members || objects.awaits_any() {
+            self.bar_deletions();
+            return NOT_KNOWN_YET;
+        }
+        // Read before the objects: what is complete now stays so, or a change notifies.
+        let is_complete = self.is_complete(&wanted);
+        let mut read = inputs::read(&objects, &self.clusters.states());
+        self.board.set_problems(std::mem::take(&mut read.problems));
+        if !self.room.add_to(&mut read.plan, &self.clusters) {
+            self.bar_deletions();
+            return SOON;
+        }
+        self.state.known_bindings.complete(&mut read);
+        self.state.reservations.reserve(&mut read.plan.room);
+        self.forget_what_has_changed(&read);
+        let Some((read, plan)) = self.planned(read).await else {
+            self.bar_deletions();
+            return SOON;
+        };
+        let has_other_kinds = self.wanted_kinds() != wanted;
+        self.apply(plan, read, is_complete && !has_other_kinds)
+            .await;
+        if has_other_kinds { SOON } else { REPEAT }
+    }
+
+    /// Writes bindings, and publishes.
+    async fn apply(&mut self, plan: DistributionPlan, read: ReadInputs, is_complete: bool) {
+        let leftovers = Leftovers::of(&plan, &read.plan);
+        self.state.reservations.placed(&plan, &read.plan.previous);
+        let written = self
+            .bindings
+            .write(&plan, &read, &self.board, &leftovers, is_complete)
+            .await;
+        self.state.known_bindings.written(&plan, &read, &written);
+        let objects = self.control_plane.objects();
+        self.rebalancers.write(objects, &read).await;
+        self.publish(&plan, &read, leftovers, is_complete, written);
+    }
+
+    /// What is not known of the control plane.
+    fn faults(&self, wanted: &BTreeSet<KindName>) -> Vec<String> {
+        let mut faults = self.control_plane.objects().faults();
+        for (api_version, kind) in self.unserved(wanted) {
+            faults.push(format!(
+                "the control plane does not serve {kind} of {api_version}"
+            ));
+        }
+        faults
+    }
+
+    fn unserved(&self, wanted: &BTreeSet<KindName>) -> BTreeSet<KindName> {
+        let optional: BTreeSet<KindName> = kinds::OPTIONAL.into_iter().map(kind_name).collect();
+        let followed = self.control_plane.objects().followed();
+        let missing = wanted.difference(&followed).cloned();
+        missing.filter(|kind| !optional.contains(kind)).collect()
+    }
+
+    /// Whether everything is known that a copy in a cluster depends on. Where a kind of copies is
+    /// not served any more, its templates are not gone: they are not known.
+    fn is_complete(&self, wanted: &BTreeSet<KindName>) -> bool {
+        if planted(Bug::DistributionDeletesOnIncompleteView) {
+            return true;
+        }
+        let objects = self.control_plane.objects();
+        let bound = inputs::bound_kinds(objects);
+        objects.is_complete() && self.unserved(wanted).is_disjoint(&bound)
+    }
+
+    /// Whether all members are known. Rules of interpreters are read before the members are set.
+    fn knows_members(&self, faults: &mut Vec<String>) -> bool {
+        let MemberSnapshot {
+            members,
+            unread_sources,
+            ..
+        } = self.sources.snapshot();
+        let known = self.clusters.names();
+        let cluster = kind_name(kinds::CLUSTER);
+        let objects = self.control_plane.objects();
+        let knows_taints =
+            self.control_plane.resource(&cluster).is_none() || objects.knows(kinds::CLUSTER);
+        let unread = unread_sources.iter();
+        faults.extend(unread.map(|source| format!("clusters are not known yet: {source}")));
+        unread_sources.is_empty()
+            && knows_taints
+            && members.iter().all(|member| known.contains(&member.name))
+    }
+
+    fn forget_what_has_changed(&mut self, read: &ReadInputs) {
+        let rules = self.interpreting.rules();
+        let PlannerState {
+            memory, made_by, ..
+        } = &mut self.state;
+        if !Arc::ptr_eq(&rules, &made_by.rules) {
+            memory.forget_made();
+            memory.forget_answers();
+            made_by.rules = rules;
+        }
+        let clusters = read.plan.clusters.iter().map(|cluster| TargetCluster {
+            taints: Vec::new(),
+            served: None,
+            is_terminating: false,
+            ..cluster.clone()
+        });
+        let clusters: Vec<TargetCluster> = clusters.collect();
+        if made_by.overrides != read.plan.overrides || made_by.clusters != clusters {
+            memory.forget_made();
+            made_by.overrides.clone_from(&read.plan.overrides);
+            made_by.clusters = clusters;
+        }
+    }
+
+    /// Plans, and asks webhooks until the plan is whole. Where a webhook takes long, the plan
+    /// leaves its objects as they are until the answer is there.
+    async fn planned(&mut self, read: ReadInputs) -> Option<(ReadInputs, DistributionPlan)> {
+        let mut read = read;
+        for _ in 0..MOST_ROUNDS {
+            let memory = std::mem::take(&mut self.state.memory);
+            let rules = Arc::clone(&self.state.made_by.rules);
+            let run = tokio::task::spawn_blocking(move || {
+                let operations = PlanOperations {
+                    rules,
+                    memory: &memory,
+                };
+                operations.begin(&read.plan.templates);
+                let plan = plan::plan(&read.plan, &operations);
+                (memory, read, plan)
+            });
+            let (memory, used, plan) = match run.await {
+                Ok(done) => done,
+                Err(error) => {
+                    tracing::error!(%error, "a plan of the distribution was aborted");
+                    return None;
+                }
+            };
+            self.state.memory = memory;
+            read = used;
+            let memory = &mut self.state.memory;
+            if !memory.ask(&self.interpreting, &self.changed).await {
+                memory.forget_unused();
+                return Some((read, plan));
+            }
+        }
+        tracing::warn!("webhooks do not come to an end with a plan; it is made again");
+        None
+    }
+
+    /// Nothing is deleted until the next plan.
+    fn bar_deletions(&self) {
+        self.published.send_if_modified(|plan| {
+            let was_complete = plan.is_complete;
+            if was_complete {
+                Arc::make_mut(plan).is_complete = false;
+            }
+            was_complete
+        });
+    }
+
+    fn publish(
+        &self,
+        plan: &DistributionPlan,
+        read: &ReadInputs,
+        leftovers: Leftovers,
+        is_complete: bool,
+        written: WrittenBindings,
+    ) {
+        let mut copies: BTreeMap<String, BTreeSet<KindName>> = BTreeMap::new();
+        for (name, previous) in &read.plan.previous {
+            for cluster in inputs::clusters_with_copies(previous) {
+                let kinds = copies.entry(cluster).or_default();
+                kinds.insert((name.api_version.clone(), name.kind.clone()));
+            }
+        }
+        let before = Arc::clone(&self.published.borrow());
+        let mut clusters = PublishedPlan::of(plan, copies, &before);
+        if !written.unwritten.is_empty() {
+            keep_unwritten(&mut clusters, &before, &written.unwritten);
+        }
+        let released = read.bindings.iter().filter(|(_, binding)| {
+            let path = ["metadata", "annotations", ALLOW_DELETION];
+            text(&*binding.object, &path) == "true" && !planted(Bug::DistributionIgnoresRelease)
+        });
+        self.board.set_plan(plan, read, Timestamp::now());
+        self.published.send_replace(Arc::new(PublishedPlan {
+            clusters,
+            leftovers: Arc::new(leftovers),
+            is_complete,
+            unwritten: Arc::new(written.unwritten),
+            released: Arc::new(released.map(|(name, _)| name.clone()).collect()),
+            brake: self.brake,
+        }));
+    }
+}
+
+/// Objects whose bindings do not say yet where they go stay as they were.
+fn keep_unwritten(
+    clusters: &mut BTreeMap<String, Arc<crate::published::DesiredCluster>>,
+    before: &PublishedPlan,
+    unwritten: &BTreeSet<TemplateName>,
+) {
+    for (cluster, desired) in clusters {
+        let known = before.clusters.get(cluster);
+        let desired = Arc::make_mut(desired);
+        for name in unwritten {
+            match known.and_then(|known| known.objects.get(name)) {
+                Some(object) => desired.objects.insert(name.clone(), object.clone()),
+                None => desired.objects.remove(name),
+            };
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Bindings that were written, until the watch shows them; and what those said that a user has
+//! deleted.
+
+use std::collections::BTreeMap;
+
+use fleetdex_distribution::{
+    binding::KnownBinding, marks::WRITTEN_ANNOTATION, placing::PreviousPlacement,
+    plan::DistributionPlan, template_name::TemplateName,
+};
+use fleetdex_interpreter::value::text;
+
+use crate::{bindings::WrittenBindings, inputs::ReadInputs};
+
+/// What is known of bindings beyond what was read.
+#[derive(Default)]
+pub struct KnownBindings {
+    /// What was written, with the mark by which it is recognised.
+    written: BTreeMap<TemplateName, (String, PreviousPlacement)>,
+    /// What bindings said that a user has deleted while their objects stay.
+    let_go: BTreeMap<TemplateName, PreviousPlacement>,
+}
+
+impl KnownBindings {
+    /// Completes what was read.
+    pub fn complete(&mut self, read: &mut ReadInputs) {
+        let bindings = &read.bindings;
+        self.written.retain(|name, (mark, _)| {
+            let current = bindings.get(name);
+            !current.is_some_and(|current| {
+                let path = ["metadata", "annotations", WRITTEN_ANNOTATION];
+                text(&*current.object, &path) == mark
+            })
+        });
+        for (name, (_, previous)) in &self.written {
+            let known = read.plan.previous.get(name);
+            let previous = PreviousPlacement {
+                // Of those the status says more.
+                is_rebalanced: known.is_some_and(|known| known.is_rebalanced),
+                ..previous.clone()
+            };
+            read.plan.previous.insert(name.clone(), previous);
+        }
+        for (name, previous) in &self.let_go {
+            read.plan
+                .previous
+                .entry(name.clone())
+                .or_insert_with(|| previous.clone());
+        }
+    }
+
+    /// Notes what was written for a plan.
+    pub fn written(
+        &mut self,
+        plan: &DistributionPlan,
+        read: &ReadInputs,
+        written: &WrittenBindings,
+    ) {
+        for name in &written.let_go {
+            if let Some(previous) = read.plan.previous.get(name) {
+                self.let_go.insert(name.clone(), previous.clone());
+            }
+        }
+        for binding in &plan.bindings {
+            let name = &binding.resource;
+            let Some(wanted) = written.written.get(name) else {
+                continue;
+            };
+            self.let_go.remove(name);
+            let Ok(known) = KnownBinding::read(wanted) else {
+                continue;
+            };
+            let path = ["metadata", "annotations", WRITTEN_ANNOTATION];
+            let mark = text(wanted, &path).to_owned();
+            let previous = PreviousPlacement {
+                affinity_name: binding.affinity_name.clone(),
+                ..known.previous
+            };
+            self.written.insert(name.clone(), (mark, previous));
+        }
+        let templates = read.plan.templates.iter();
+        let templates: std::collections::BTreeSet<TemplateName> =
+            templates.map(|object| TemplateName::of(object)).collect();
+        self.let_go.retain(|name, _| templates.contains(name));
+        self.written.retain(|name, _| templates.contains(name));
+    }
+}

@@ -1,0 +1,127 @@
+//! The plan as the appliers of clusters see it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use fleetdex_core::planted::{Bug, planted};
+use fleetdex_distribution::{
+    brake::DeletionBrake,
+    marks,
+    object_text::ObjectText,
+    plan::{DistributionPlan, Leftovers},
+    template_name::TemplateName,
+};
+
+use crate::control_plane::KindName;
+
+/// An object as a cluster shall have it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DesiredObject {
+    /// The object.
+    pub object: ObjectText,
+    /// Whether an object that Fleetdex did not make may be taken over.
+    pub overwrites: bool,
+    /// Whether it is written only where the cluster has none.
+    pub is_only_needed: bool,
+}
+
+impl DesiredObject {
+    /// The hash that marks what is written.
+    pub fn hash(&self) -> String {
+        if planted(Bug::DistributionKeepsRemovedFields) {
+            return String::new();
+        }
+        if planted(Bug::DistributionAppliesForEver) {
+            return fastrand::u64(..).to_string();
+        }
+        marks::hash(&self.object.value())
+    }
+}
+
+/// What a cluster shall have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DesiredCluster {
+    /// The objects.
+    pub objects: BTreeMap<TemplateName, DesiredObject>,
+    /// The kinds of which the cluster may have copies.
+    pub kinds: BTreeSet<KindName>,
+    /// What is not written, and why.
+    pub conflicts: BTreeMap<TemplateName, String>,
+}
+
+impl DesiredCluster {
+    /// How many objects policies place here.
+    pub fn count(&self) -> usize {
+        let placed = self.objects.values().filter(|one| !one.is_only_needed);
+        placed.count() + self.conflicts.len()
+    }
+}
+
+/// A plan that is to be applied.
+#[derive(Clone, Debug, Default)]
+pub struct PublishedPlan {
+    /// What clusters shall have.
+    pub clusters: BTreeMap<String, Arc<DesiredCluster>>,
+    /// What is left over.
+    pub leftovers: Arc<Leftovers>,
+    /// The objects whose bindings do not say yet where they go; their copies stay.
+    pub unwritten: Arc<BTreeSet<TemplateName>>,
+    /// Whether everything that the plan depends on is known. If not, nothing is deleted.
+    pub is_complete: bool,
+    /// The objects whose held deletions are let go.
+    pub released: Arc<BTreeSet<TemplateName>>,
+    /// What holds deletions.
+    pub brake: DeletionBrake,
+}
+
+impl PublishedPlan {
+    /// What a plan says of clusters. `copies`: the kinds of which clusters may have copies besides
+    /// those that are planned. A cluster of which nothing has changed keeps what `before` has.
+    pub fn of(
+        plan: &DistributionPlan,
+        mut copies: BTreeMap<String, BTreeSet<KindName>>,
+        before: &Self,
+    ) -> BTreeMap<String, Arc<DesiredCluster>> {
+        let mut clusters: BTreeMap<&str, DesiredCluster> = BTreeMap::new();
+        for one in &plan.objects {
+            let name = &one.resource;
+            let cluster = clusters.entry(&one.cluster).or_default();
+            let kind = (name.api_version.clone(), name.kind.clone());
+            if !cluster.kinds.contains(&kind) {
+                cluster.kinds.insert(kind);
+            }
+            let desired = DesiredObject {
+                object: one.object.clone(),
+                overwrites: one.overwrites,
+                is_only_needed: one.is_only_needed,
+            };
+            cluster.objects.insert(name.clone(), desired);
+        }
+        for one in &plan.conflicts {
+            let cluster = clusters.entry(&one.cluster).or_default();
+            cluster
+                .conflicts
+                .insert(one.resource.clone(), one.reason.clone());
+        }
+        for name in copies.keys() {
+            clusters.entry(name).or_default();
+        }
+        let mut made: BTreeMap<String, DesiredCluster> = clusters
+            .into_iter()
+            .map(|(name, cluster)| (name.to_owned(), cluster))
+            .collect();
+        for (name, cluster) in &mut made {
+            cluster
+                .kinds
+                .append(copies.entry(name.clone()).or_default());
+        }
+        let kept = made.into_iter().map(|(name, cluster)| {
+            let same = before.clusters.get(&name);
+            let same = same.filter(|same| ***same == cluster).cloned();
+            (name, same.unwrap_or_else(|| Arc::new(cluster)))
+        });
+        kept.collect()
+    }
+}

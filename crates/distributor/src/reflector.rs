@@ -1,0 +1,413 @@
+//! The objects of a collection, kept current.
+//!
+//! Guarantee: the objects are those of one complete list with all changes since; until there is
+//! one, and after a failure that may hide a change, [`Reflected::is_complete`] is false. What a
+//! server can make it hold is bounded: beyond that the view is not complete, and says so.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use fleetdex_clusters::watch::{
+    Collection, FaultKind, ListPage, ListerWatcher, StreamFault, WatchEvent,
+};
+use fleetdex_core::model::Version;
+use fleetdex_distribution::template_name::TemplateName;
+use kube::Client;
+use parking_lot::RwLock;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+use tokio_util::task::AbortOnDropHandle;
+
+/// Objects of a page.
+const PAGE: u32 = 500;
+/// The pause before the first repetition; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How long others wait for the first list.
+const FIRST_LIST: Duration = Duration::from_secs(20);
+
+/// What all reflectors of a process may hold of members, in bytes of JSON text.
+#[derive(Clone, Debug)]
+pub struct CopyMemory {
+    held: Arc<AtomicUsize>,
+    limit: usize,
+    /// What this is a share of.
+    whole: Option<Arc<CopyMemory>>,
+}
+
+impl CopyMemory {
+    /// So many bytes altogether.
+    pub fn limited_to(limit: usize) -> Self {
+        Self {
+            held: Arc::default(),
+            limit,
+            whole: None,
+        }
+    }
+
+    /// A share of it: what one member can make this process hold is no other one's.
+    #[must_use]
+    pub fn share(&self, limit: usize) -> Self {
+        Self {
+            held: Arc::default(),
+            limit,
+            whole: Some(Arc::new(self.clone())),
+        }
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let before = self.held.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before.saturating_add(bytes) <= self.limit
+            && self.whole.as_ref().is_none_or(|whole| whole.take(bytes));
+        if !fits {
+            self.held.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(whole) = &self.whole {
+            whole.give_back(bytes);
+        }
+    }
+}
+
+/// What a reflector keeps of an object, and how many bytes that counts.
+pub trait Reflect: Send + Sync + 'static {
+    /// What is kept.
+    type Kept: Clone + Send + Sync + 'static;
+
+    /// What is kept of an object, and for how many bytes it counts; `None`: nothing.
+    fn keep(&self, object: Value) -> Option<(Self::Kept, usize)>;
+
+    /// An object was added, changed or deleted.
+    fn changed(&self, name: &TemplateName, before: Option<&Self::Kept>, now: Option<&Self::Kept>);
+
+    /// A complete list has replaced everything, or the view is not complete any more.
+    fn replaced(&self);
+}
+
+struct KeptObject<T> {
+    kept: T,
+    bytes: usize,
+}
+
+struct ReflectedObjects<T> {
+    objects: BTreeMap<TemplateName, KeptObject<T>>,
+    is_complete: bool,
+    was_complete: bool,
+    fault: Option<String>,
+}
+
+/// The objects that a reflector keeps. Dropping it ends the watch.
+pub struct Reflected<R: Reflect> {
+    contents: Arc<RwLock<ReflectedObjects<R::Kept>>>,
+    since: Instant,
+    _task: AbortOnDropHandle<()>,
+}
+
+struct ReflectorTask<R: Reflect> {
+    source: ListerWatcher,
+    /// Items of lists do not say it.
+    api_version: String,
+    kind: String,
+    contents: Arc<RwLock<ReflectedObjects<R::Kept>>>,
+    reflect: R,
+    held: CopyMemory,
+}
+
+impl<R: Reflect> Reflected<R> {
+    /// Reflects a collection. The client must not retry by itself.
+    pub fn start(client: Client, collection: Collection, reflect: R, held: CopyMemory) -> Self {
+        let contents = Arc::new(RwLock::new(ReflectedObjects {
+            objects: BTreeMap::new(),
+            is_complete: false,
+            was_complete: false,
+            fault: None,
+        }));
+        let gvk = &collection.resource.gvk;
+        let task = ReflectorTask {
+            api_version: gvk.api_version(),
+            kind: gvk.kind.to_string(),
+            source: ListerWatcher::new(client, collection),
+            contents: Arc::clone(&contents),
+            reflect,
+            held,
+        };
+        Self {
+            contents,
+            since: Instant::now(),
+            _task: AbortOnDropHandle::new(tokio::spawn(task.run())),
+        }
+    }
+
+    /// Whether all objects are known.
+    pub fn is_complete(&self) -> bool {
+        self.contents.read().is_complete
+    }
+
+    /// Whether the first list may arrive any moment.
+    pub fn is_awaited(&self) -> bool {
+        !self.contents.read().was_complete && self.since.elapsed() < FIRST_LIST
+    }
+
+    /// Why not all objects are known, if something failed.
+    pub fn fault(&self) -> Option<String> {
+        self.contents.read().fault.clone()
+    }
+
+    /// One object.
+    pub fn get(&self, name: &TemplateName) -> Option<R::Kept> {
+        let contents = self.contents.read();
+        contents.objects.get(name).map(|held| held.kept.clone())
+    }
+
+    /// How many objects there are.
+    pub fn count(&self) -> usize {
+        self.contents.read().objects.len()
+    }
+
+    /// The names of all objects.
+    pub fn names(&self) -> Vec<TemplateName> {
+        self.contents.read().objects.keys().cloned().collect()
+    }
+
+    /// All objects.
+    pub fn all(&self) -> Vec<R::Kept> {
+        let contents = self.contents.read();
+        let objects = contents.objects.values();
+        objects.map(|held| held.kept.clone()).collect()
+    }
+}
+
+impl<R: Reflect> ReflectorTask<R> {
+    async fn run(self) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let begun = Instant::now();
+            let fault = match self.list().await {
+                Ok(version) => self.watch(version).await,
+                Err(fault) => fault,
+            };
+            if begun.elapsed() >= LONGEST_PAUSE {
+                pause = FIRST_PAUSE;
+            }
+            self.failed(&fault);
+            // Reflectors that failed together do not return together.
+            sleep(pause.mul_f64(1.0 + fastrand::f64())).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn failed(&self, fault: &StreamFault) {
+        let is_expected = fault.kind == FaultKind::Expired;
+        let mut contents = self.contents.write();
+        contents.is_complete = false;
+        if !is_expected {
+            contents.fault = Some(fault.to_string());
+        }
+        drop(contents);
+        self.reflect.replaced();
+    }
+
+    async fn list(&self) -> Result<Version, StreamFault> {
+        let mut listed: BTreeMap<TemplateName, KeptObject<R::Kept>> = BTreeMap::new();
+        let mut taken = Taken(&self.held, 0);
+        let mut token: Option<String> = None;
+        loop {
+            let body = self.source.list(token.as_deref(), Some(PAGE)).await?;
+            let page = ListPage::parse(&body).and_then(|page| page.within(Some(PAGE)));
+            let page = page.map_err(|error| garbled(&error))?;
+            for item in &page.items {
+                let object = self.object(item)?;
+                let name = TemplateName::of(&object);
+                if let Some((kept, bytes)) = self.reflect.keep(object) {
+                    if !taken.takes(bytes) {
+                        // The old list is in the way of the new one.
+                        self.forget();
+                        taken.take(bytes)?;
+                    }
+                    if let Some(twice) = listed.insert(name, KeptObject { kept, bytes }) {
+                        taken.give_back(twice.bytes);
+                    }
+                }
+            }
+            if let Some(next) = page.continue_token {
+                token = Some(next);
+                continue;
+            }
+            taken.keep();
+            let mut contents = self.contents.write();
+            let before = std::mem::replace(&mut contents.objects, listed);
+            contents.is_complete = true;
+            contents.was_complete = true;
+            contents.fault = None;
+            drop(contents);
+            let freed: usize = before.values().map(|held| held.bytes).sum();
+            self.held.give_back(freed);
+            self.reflect.replaced();
+            return Ok(page.version);
+        }
+    }
+
+    /// Forgets what it has, and what is not current any more.
+    fn forget(&self) {
+        let before = std::mem::take(&mut self.contents.write().objects);
+        let freed = before.values().map(|held| held.bytes).sum();
+        self.held.give_back(freed);
+    }
+
+    fn object(&self, text: &str) -> Result<Value, StreamFault> {
+        let mut object: Value = serde_json::from_str(text).map_err(|error| garbled(&error))?;
+        let Some(members) = object.as_object_mut() else {
+            return Err(StreamFault {
+                kind: FaultKind::Garbled,
+                message: "an item is no object".to_owned(),
+            });
+        };
+        members.insert("apiVersion".to_owned(), self.api_version.as_str().into());
+        members.insert("kind".to_owned(), self.kind.as_str().into());
+        Ok(object)
+    }
+
+    /// Watches until something fails.
+    async fn watch(&self, mut version: Version) -> StreamFault {
+        loop {
+            // A server that was restored from a backup would be silent until it has come so far.
+            match self.source.current_version().await {
+                Ok(current) if current < version => return went_back(),
+                Ok(_) => {}
+                Err(fault) => return fault,
+            }
+            let mut lines = match self.source.watch(version).await {
+                Ok(lines) => lines,
+                Err(fault) => return fault,
+            };
+            loop {
+                match lines.next().await {
+                    Ok(None) => break,
+                    Ok(Some(line)) => match self.handle(&line) {
+                        Ok(reached) => version = reached.unwrap_or(version),
+                        Err(fault) => return fault,
+                    },
+                    Err(fault) => return fault,
+                }
+            }
+        }
+    }
+
+    fn handle(&self, line: &[u8]) -> Result<Option<Version>, StreamFault> {
+        let event = WatchEvent::parse(line).map_err(|error| garbled(&error))?;
+        let (text, is_deleted) = match event {
+            WatchEvent::Bookmark(version) => return Ok(Some(version)),
+            WatchEvent::Error(fault) => return Err(fault),
+            WatchEvent::Added(text) | WatchEvent::Modified(text) => (text, false),
+            WatchEvent::Deleted(text) => (text, true),
+        };
+        let object = self.object(text)?;
+        let version = object["metadata"]["resourceVersion"].as_str();
+        let version = version.and_then(|version| version.parse().ok());
+        let name = TemplateName::of(&object);
+        let kept = if is_deleted {
+            None
+        } else {
+            self.reflect.keep(object)
+        };
+        let mut taken = Taken(&self.held, 0);
+        if let Some((_, bytes)) = &kept {
+            taken.take(*bytes)?;
+        }
+        taken.keep();
+        let now = kept.as_ref().map(|(kept, _)| kept.clone());
+        let mut contents = self.contents.write();
+        let before = match kept {
+            Some((kept, bytes)) => contents
+                .objects
+                .insert(name.clone(), KeptObject { kept, bytes }),
+            None => contents.objects.remove(&name),
+        };
+        drop(contents);
+        let before = before.map(|before| {
+            self.held.give_back(before.bytes);
+            before.kept
+        });
+        if before.is_none() && now.is_none() {
+            // Of an object that is not kept.
+            return Ok(version);
+        }
+        self.reflect.changed(&name, before.as_ref(), now.as_ref());
+        Ok(version)
+    }
+}
+
+impl<R: Reflect> Drop for ReflectorTask<R> {
+    fn drop(&mut self) {
+        let contents = self.contents.read();
+        let bytes = contents.objects.values().map(|held| held.bytes).sum();
+        self.held.give_back(bytes);
+    }
+}
+
+/// Bytes that are given back unless they are kept.
+struct Taken<'h>(&'h CopyMemory, usize);
+
+impl Taken<'_> {
+    fn takes(&mut self, bytes: usize) -> bool {
+        let fits = self.0.take(bytes);
+        if fits {
+            self.1 += bytes;
+        }
+        fits
+    }
+
+    fn give_back(&mut self, bytes: usize) {
+        self.0.give_back(bytes);
+        self.1 -= bytes;
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), StreamFault> {
+        if !self.takes(bytes) {
+            return Err(StreamFault {
+                kind: FaultKind::TooLarge,
+                message: format!(
+                    "what Fleetdex holds of this cluster, or of all, takes more than its bound of {} MiB",
+                    self.0.limit >> 20
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self) {
+        self.1 = 0;
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.0.give_back(self.1);
+    }
+}
+
+fn went_back() -> StreamFault {
+    StreamFault {
+        kind: FaultKind::Expired,
+        message: "the server has an older version than before".to_owned(),
+    }
+}
+
+fn garbled(error: &dyn std::error::Error) -> StreamFault {
+    StreamFault {
+        kind: FaultKind::Garbled,
+        message: fleetdex_core::model::causes(error),
+    }
+}

@@ -1,0 +1,81 @@
+//! Checks whether members permit what distribution writes to them.
+
+use std::collections::BTreeMap;
+
+use fleetdex_checks::{
+    permissions::{missing, summarized},
+    result::{CheckResult, Checks},
+};
+use fleetdex_clusters::MemberState;
+use fleetdex_core::model::ClusterName;
+use fleetdex_crds::policy::PropagationSpec;
+use fleetdex_distribution_commands as distribution;
+use kube::Client;
+
+use super::rights::rights_of;
+
+const CHECK: &str = "distribution";
+const GRANT: &str =
+    "apply what fleetdex distribute role prints to the member, and bind it to its account there";
+
+/// Checks every connected member.
+pub async fn check_members(
+    control_plane: &Client,
+    states: &BTreeMap<ClusterName, MemberState>,
+) -> Vec<CheckResult> {
+    let policies = match distribution::policies(control_plane).await {
+        Ok(policies) => policies,
+        Err(error) => {
+            let mut checks = Checks::of("distribution");
+            checks.error(
+                "policies",
+                format!("the policies cannot be read: {error:#}"),
+                "install the CRDs with fleetdex crd apply --distribute, and give the right to list \
+                 policies",
+            );
+            return checks.results;
+        }
+    };
+    let mut results = Vec::new();
+    for (name, state) in states {
+        results.extend(check_member(name, state, &policies).await);
+    }
+    results
+}
+
+async fn check_member(
+    name: &ClusterName,
+    state: &MemberState,
+    policies: &[PropagationSpec],
+) -> Vec<CheckResult> {
+    let mut checks = Checks::of(format!("cluster {name}"));
+    let (Some(connection), Some(discovery)) = (&state.connection, &state.discovery) else {
+        checks.skipped(CHECK, "not connected", "");
+        return checks.results;
+    };
+    if policies.is_empty() {
+        checks.skipped(CHECK, "there are no propagation policies", "");
+        return checks.results;
+    }
+    let (rules, _) = distribution::rules(policies, discovery);
+    let mut rights: Vec<_> = rules.iter().flat_map(|rule| rights_of(rule, "")).collect();
+    rights.sort();
+    rights.dedup();
+    match missing(&connection.client, rights).await {
+        Ok(missing) if missing.is_empty() => {
+            checks.ok(CHECK, "may write all kinds of the policies");
+        }
+        Ok(missing) => {
+            for rights in summarized(&missing) {
+                let message = format!("the account on the member may not {rights}");
+                checks.error(CHECK, message, GRANT);
+            }
+        }
+        Err(problem) => checks.skipped(
+            CHECK,
+            problem,
+            "the account has to create selfsubjectaccessreviews on the member",
+        ),
+    }
+    checks.results
+}
