@@ -20,6 +20,7 @@ pub mod count;
 pub mod crd;
 pub mod documents;
 pub mod explain;
+mod fleet_reader;
 pub mod get;
 pub mod images;
 mod index_args;
@@ -42,6 +43,7 @@ pub mod verify;
 
 pub use api::{ApiserverClient, ClientConfig, ClientError};
 pub use control_plane_args::ControlPlaneArgs;
+pub use fleet_reader::{FleetReader, FleetServerArgs};
 pub use index_args::IndexArgs;
 pub use query_args::{ArgsError, QueryArgs};
 pub use scope_args::ScopeArgs;

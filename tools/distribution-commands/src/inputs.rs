@@ -2,70 +2,55 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    str::FromStr,
     sync::Arc,
 };
 
 use fleetdex_cli::documents::SourceDocument;
-use fleetdex_core::{kinds, model::Gvk};
+use fleetdex_core::{
+    kinds,
+    model::{CLUSTER_ANNOTATION, Gvk},
+};
 use fleetdex_crds::{
     cluster::Cluster,
     policy::{
-        ClusterPlacement, OverrideSpec, PropagationSpec,
+        OverrideSpec, PropagationSpec,
         validation::{invalid_override, invalid_propagation},
     },
 };
 use fleetdex_distribution::{
-    claim::Policy,
-    cluster::TargetCluster,
-    overrides::ObjectOverrides,
-    placing::PreviousPlacement,
-    plan::{DistributionInputs, TemplateName},
-    room::ClusterRoom,
+    binding::KnownBinding, claim::Policy, cluster::TargetCluster, overrides::ObjectOverrides,
+    plan::DistributionInputs, room::ClusterRoom, template_name::TemplateName,
 };
 use fleetdex_interpreter::{
     customization::Customization,
-    value::{at, flag, integer, list, text},
+    value::{at, list, text},
     webhook::configuration::{Webhook, WebhookConfiguration},
 };
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::given_room::GivenRoom;
+
+mod applied;
 mod origin;
 
 use origin::FileOrigin;
 pub use origin::PlanInputError;
 
-/// The annotation of objects that a cluster has: its name.
-const CACHED_FROM: &str = "resource.karmada.io/cached-from-cluster";
-/// The annotation of bindings in which a scheduler keeps the rules by which it has placed.
-const APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placement";
+/// The namespace of objects that name none, as with kubectl.
+const DEFAULT_NAMESPACE: &str = "default";
+/// Where an object is from that is from no file.
+const CONTROL_PLANE: &str = "the control plane";
+/// The annotation of a namespace with the clusters that policies of it may reach, separated by
+/// commas.
+const ALLOWED_CLUSTERS: &str = "distribute.fleetdex.io/clusters";
 
-/// A given number of replicas: `member1=18`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivenRoom {
-    cluster: String,
-    replicas: i64,
-}
+/// An API group and a kind.
+pub type KindInGroup = (String, String);
 
-impl FromStr for GivenRoom {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parsed = text.split_once('=').and_then(|(cluster, replicas)| {
-            let replicas: u32 = replicas.parse().ok()?;
-            (!cluster.is_empty()).then(|| Self {
-                cluster: cluster.to_owned(),
-                replicas: replicas.into(),
-            })
-        });
-        parsed.ok_or_else(|| "write a cluster and a number, such as member1=18".to_owned())
-    }
-}
-
-/// What the files have.
+/// What a plan is made with.
 #[derive(Default)]
-pub struct OfflineInputs {
+pub struct PlannerInputs {
     /// What the plan is made from.
     pub plan: DistributionInputs,
     /// Scripts that say what objects mean.
@@ -74,24 +59,19 @@ pub struct OfflineInputs {
     pub webhooks: Vec<Webhook>,
 }
 
-/// Sorts documents by what they are.
+/// Sorts the objects of files by what they are.
 pub fn read(
     documents: Vec<SourceDocument>,
     room: &[GivenRoom],
-) -> Result<OfflineInputs, PlanInputError> {
-    let cluster_scoped = cluster_scoped_kinds(&documents);
-    let mut files = Files {
-        cluster_scoped,
-        ..Files::default()
-    };
-    for document in documents {
-        files.add(document)?;
-    }
-    files.finish(room)
+) -> Result<PlannerInputs, PlanInputError> {
+    let mut reader = InputReader::new(BTreeSet::new(), DEFAULT_NAMESPACE);
+    reader.add_files(documents)?;
+    reader.finish(room)?;
+    Ok(reader.inputs)
 }
 
 /// The kinds without namespaces that definitions in the files define.
-fn cluster_scoped_kinds(documents: &[SourceDocument]) -> BTreeSet<(String, String)> {
+fn cluster_scoped_kinds(documents: &[SourceDocument]) -> BTreeSet<KindInGroup> {
     let definitions = documents
         .iter()
         .map(|document| &document.content)
@@ -105,17 +85,42 @@ fn cluster_scoped_kinds(documents: &[SourceDocument]) -> BTreeSet<(String, Strin
         .collect()
 }
 
-#[derive(Default)]
-struct Files {
-    inputs: OfflineInputs,
-    cluster_scoped: BTreeSet<(String, String)>,
+/// Sorts objects by what they are. Files come before the control plane: an object of a file takes
+/// the place of the one with its name.
+pub struct InputReader {
+    /// What was read.
+    pub inputs: PlannerInputs,
+    namespace: String,
+    cluster_scoped: BTreeSet<KindInGroup>,
     seen: BTreeSet<(String, TemplateName)>,
     rebalancers: Vec<Value>,
     last_scheduled: BTreeMap<TemplateName, Option<Timestamp>>,
 }
 
-impl Files {
-    fn add(&mut self, document: SourceDocument) -> Result<(), PlanInputError> {
+impl InputReader {
+    /// `cluster_scoped`: the kinds without namespaces that the control plane serves. `namespace`:
+    /// that of objects of files that name none.
+    pub fn new(cluster_scoped: BTreeSet<KindInGroup>, namespace: &str) -> Self {
+        Self {
+            inputs: PlannerInputs::default(),
+            namespace: namespace.to_owned(),
+            cluster_scoped,
+            seen: BTreeSet::new(),
+            rebalancers: Vec::new(),
+            last_scheduled: BTreeMap::new(),
+        }
+    }
+
+    /// Adds the objects of files.
+    pub fn add_files(&mut self, documents: Vec<SourceDocument>) -> Result<(), PlanInputError> {
+        self.cluster_scoped.extend(cluster_scoped_kinds(&documents));
+        for document in documents {
+            self.add_file(document)?;
+        }
+        Ok(())
+    }
+
+    fn add_file(&mut self, document: SourceDocument) -> Result<(), PlanInputError> {
         let SourceDocument {
             source,
             content: mut object,
@@ -128,7 +133,7 @@ impl Files {
         self.set_namespace(&gvk, &mut object);
         let name = TemplateName::of(&object);
         let shown = name.to_string();
-        let cluster = text(&object, &["metadata", "annotations", CACHED_FROM]).to_owned();
+        let cluster = text(&object, &["metadata", "annotations", CLUSTER_ANNOTATION]).to_owned();
         if !self.seen.insert((cluster.clone(), name.clone())) {
             return Err(PlanInputError::Twice {
                 origin: source,
@@ -145,6 +150,26 @@ impl Files {
             object: &shown,
         };
         self.add_object(&gvk, &origin, name, object)
+    }
+
+    /// Adds an object of the control plane. Where a file has one of its name, that one keeps what
+    /// applying the file would leave. An error: the object has no effect.
+    pub fn add_served(&mut self, gvk: &Gvk, object: Value) -> Result<(), PlanInputError> {
+        let name = TemplateName::of(&object);
+        if !self.seen.insert((String::new(), name.clone())) {
+            let mut rebalancers = self.rebalancers.iter_mut();
+            if let Some(own) = rebalancers.find(|own| TemplateName::of(own) == name) {
+                applied::keep_metadata(own, &object);
+            }
+            applied::keep(&mut self.inputs.plan, &name, &object);
+            return Ok(());
+        }
+        let shown = name.to_string();
+        let origin = FileOrigin {
+            file: CONTROL_PLANE,
+            object: &shown,
+        };
+        self.add_object(gvk, &origin, name, object)
     }
 
     fn add_object(
@@ -201,12 +226,18 @@ impl Files {
                 let webhooks = configuration.into_iter().flat_map(|one| one.webhooks);
                 self.inputs.webhooks.extend(webhooks);
             }
-            _ => plan.templates.push(with_defaults(gvk, object)),
+            _ => {
+                if (&*gvk.group, &*gvk.kind) == ("", "Namespace") {
+                    let clusters = allowed_clusters(&object);
+                    plan.allowed_clusters.extend(clusters);
+                }
+                plan.templates.push(Arc::new(with_defaults(gvk, object)));
+            }
         }
         Ok(())
     }
 
-    /// An object without a namespace is in `default`, as with kubectl, and a cluster-scoped one has
+    /// An object that names no namespace is in that of the reader, and a cluster-scoped one has
     /// none.
     fn set_namespace(&self, gvk: &Gvk, object: &mut Value) {
         const CLUSTER_SCOPED: [&str; 5] = [
@@ -229,7 +260,7 @@ impl Files {
         let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
         match (metadata, is_namespaced, has_namespace) {
             (Some(metadata), true, false) => {
-                metadata.insert("namespace".to_owned(), "default".into());
+                metadata.insert("namespace".to_owned(), self.namespace.clone().into());
             }
             (Some(metadata), false, true) => {
                 metadata.shift_remove("namespace");
@@ -244,44 +275,11 @@ impl Files {
         origin: &FileOrigin<'_>,
         binding: &Value,
     ) -> Result<(), PlanInputError> {
-        let of = |path: &[&str]| text(binding, path).to_owned();
-        let name = TemplateName {
-            api_version: of(&["spec", "resource", "apiVersion"]),
-            kind: of(&["spec", "resource", "kind"]),
-            namespace: match of(&["spec", "resource", "namespace"]) {
-                namespace if namespace.is_empty() => of(&["metadata", "namespace"]),
-                namespace => namespace,
-            },
-            name: of(&["spec", "resource", "name"]),
-        };
-        let clusters = list(binding, &["spec", "clusters"]).iter();
-        let applied = text(binding, &["metadata", "annotations", APPLIED_PLACEMENT]);
-        let placement: Option<ClusterPlacement> = match applied {
-            "" => None,
-            json => Some(serde_json::from_str(json).map_err(|error| {
-                origin.wrong(format!("annotation {APPLIED_PLACEMENT}: {error}"))
-            })?),
-        };
-        let affinity_name = of(&["status", "schedulerObservingAffinityName"]);
-        let time = |path: &[&str]| text(binding, path).parse::<Timestamp>().ok();
-        let last_scheduled = time(&["status", "lastScheduledTime"]);
-        let previous = PreviousPlacement {
-            clusters: clusters
-                .map(|cluster| {
-                    let replicas = integer(cluster, &["replicas"]).unwrap_or(0);
-                    (text(cluster, &["name"]).to_owned(), replicas)
-                })
-                .collect(),
-            evicting: list(binding, &["spec", "gracefulEvictionTasks"])
-                .iter()
-                .map(|task| text(task, &["fromCluster"]).to_owned())
-                .collect(),
-            placement,
-            affinity_name: Some(affinity_name).filter(|name| !name.is_empty()),
-            is_rebalanced: time(&["spec", "rescheduleTriggeredAt"])
-                .is_some_and(|triggered| last_scheduled.is_some_and(|last| triggered > last)),
-            preserves: flag(binding, &["spec", "preserveResourcesOnDeletion"]),
-        };
+        let KnownBinding {
+            name,
+            previous,
+            last_scheduled,
+        } = KnownBinding::read(binding).map_err(|error| origin.wrong(error.to_string()))?;
         self.last_scheduled.insert(name.clone(), last_scheduled);
         match self.inputs.plan.previous.insert(name, previous) {
             None => Ok(()),
@@ -289,7 +287,8 @@ impl Files {
         }
     }
 
-    fn finish(mut self, room: &[GivenRoom]) -> Result<OfflineInputs, PlanInputError> {
+    /// Counts the room, and says which objects are placed anew. After more objects it is repeated.
+    pub fn finish(&mut self, room: &[GivenRoom]) -> Result<(), PlanInputError> {
         for rebalancer in &self.rebalancers {
             let created = text(rebalancer, &["metadata", "creationTimestamp"]);
             let created = created.parse::<Timestamp>().ok();
@@ -331,8 +330,16 @@ impl Files {
             let of_replicas = ClusterRoom::of_replicas(given.replicas);
             plan.room.insert(given.cluster.clone(), of_replicas);
         }
-        Ok(self.inputs)
+        Ok(())
     }
+}
+
+/// The namespace and the clusters that its policies may reach, where not all.
+fn allowed_clusters(namespace: &Value) -> Option<(String, BTreeSet<String>)> {
+    let allowed = text(namespace, &["metadata", "annotations", ALLOWED_CLUSTERS]);
+    let clusters = allowed.split(',').map(|cluster| cluster.trim().to_owned());
+    let name = text(namespace, &["metadata", "name"]).to_owned();
+    (!allowed.is_empty()).then(|| (name, clusters.collect()))
 }
 
 /// An object with the replicas that an API server fills in.
@@ -358,3 +365,6 @@ fn with_defaults(gvk: &Gvk, mut object: Value) -> Value {
     }
     object
 }
+
+#[cfg(test)]
+mod tests;

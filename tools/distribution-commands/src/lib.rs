@@ -1,10 +1,26 @@
 //! `fleetdex plan`: which objects would go to which clusters, and why not to the others.
+//! `fleetdex distribute role`: what members have to permit.
+//!
+//! ```text
+//!  files ────────────────────────────┐
+//!  control plane ──> control_plane ──┼──> live ──> inputs ──> plan ──> output ──> diff
+//!  members ──> members, observed ────┘
+//! ```
 //!
 //! What decides is in the crate `fleetdex-distribution`; here are files, flags and output.
 
+mod args;
+mod control_plane;
+mod diff;
+mod given_room;
 mod inputs;
+mod live;
+mod members;
+mod observed;
 mod operations;
 mod output;
+mod redacted;
+mod role;
 
 use std::{io, process::ExitCode};
 
@@ -14,57 +30,12 @@ use fleetdex_cli::{
 };
 use fleetdex_distribution::plan;
 
-pub use self::output::PlanFormat;
-use self::{inputs::GivenRoom, operations::OfflineOperations};
-
-/// Shows which objects would go to which clusters.
-#[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "\
-The files have objects of the control plane: Clusters, PropagationPolicies and OverridePolicies,
-ResourceInterpreterCustomizations, ResourceBindings (where objects are now), WorkloadRebalancers,
-and the objects to distribute. An object with the annotation
-resource.karmada.io/cached-from-cluster is what that cluster has: Nodes and Pods say how much room
-there is, others what would be overwritten.
-
-For example:
-  fleetdex plan --offline -f clusters.yaml -f policies/ -f nginx.yaml
-  fleetdex plan --offline -f all.yaml --room member1=18,member2=12 -o json
-
-Exit code: 0 if nothing would be written or deleted, 1 if something would, 2 if there is no plan.")]
-pub struct PlanArgs {
-    /// Plan from files alone, without a control plane
-    #[arg(long, required = true)]
-    pub offline: bool,
-
-    /// Files, folders or URLs with objects; - is standard input (repeatable, or separated by
-    /// commas)
-    #[arg(
-        short = 'f',
-        long = "filename",
-        value_name = "FILE",
-        value_delimiter = ',',
-        required = true
-    )]
-    pub filenames: Vec<String>,
-
-    /// Read the folders of --filename with all folders below
-    #[arg(short = 'R', long)]
-    pub recursive: bool,
-
-    /// For how many replicas more a cluster has room, instead of what its Nodes, its Pods and its
-    /// resourceSummary say (repeatable, or separated by commas)
-    #[arg(long, value_name = "CLUSTER=REPLICAS", value_delimiter = ',')]
-    pub room: Vec<GivenRoom>,
-
-    /// How the plan is printed: table, json or yaml
-    #[arg(
-        short = 'o',
-        long = "output",
-        value_name = "FORMAT",
-        default_value = "table"
-    )]
-    pub format: PlanFormat,
-}
+pub use self::{
+    args::PlanArgs,
+    output::PlanFormat,
+    role::{DistributeArgs, policies, rules, run as distribute},
+};
+use self::{live::LivePlan, operations::OfflineOperations};
 
 /// Prints the plan.
 pub async fn run(args: &PlanArgs) -> ExitCode {
@@ -93,11 +64,18 @@ async fn print_plan(
         .objects(&args.filenames, args.recursive)
         .await
         .map_err(CommandError::failed)?;
-    let inputs = inputs::read(documents, &args.room).map_err(CommandError::failed)?;
-    let operations = OfflineOperations::new(&inputs.customizations, inputs.webhooks);
-    let plan = plan::plan(&inputs.plan, &operations);
-    output::write(&plan, args.format, console.out)?;
-    Ok(plan.has_changes(&inputs.plan.observed))
+    let LivePlan { plan, observed } = if args.offline {
+        let inputs = inputs::read(documents, &args.room).map_err(CommandError::failed)?;
+        let operations = OfflineOperations::new(&inputs.customizations, inputs.webhooks);
+        LivePlan {
+            plan: plan::plan(&inputs.plan, &operations),
+            observed: inputs.plan.observed,
+        }
+    } else {
+        live::plan(args, documents, console).await?
+    };
+    output::write(&plan, &observed, args.format, console.out)?;
+    Ok(plan.has_changes(&observed))
 }
 
 #[cfg(test)]

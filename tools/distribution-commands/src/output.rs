@@ -4,7 +4,13 @@ use std::{collections::BTreeMap, io, str::FromStr};
 
 use fleetdex_cli::output::columns::write_aligned;
 use fleetdex_core::yaml;
-use fleetdex_distribution::plan::{DistributionPlan, PlanConflict, TemplateName};
+use fleetdex_distribution::{
+    plan::{DistributionPlan, PlanConflict},
+    template_name::TemplateName,
+};
+use serde_json::Value;
+
+use crate::diff;
 
 /// How a plan is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +22,8 @@ pub enum PlanFormat {
     Json,
     /// One YAML document.
     Yaml,
+    /// What would change in members, as unified diffs.
+    Diff,
 }
 
 impl FromStr for PlanFormat {
@@ -26,14 +34,16 @@ impl FromStr for PlanFormat {
             "table" | "" => Ok(Self::Table),
             "json" => Ok(Self::Json),
             "yaml" => Ok(Self::Yaml),
-            _ => Err("use table, json or yaml".to_owned()),
+            "diff" => Ok(Self::Diff),
+            _ => Err("use table, json, yaml or diff".to_owned()),
         }
     }
 }
 
-/// Prints the plan.
+/// Prints the plan. `observed`: what members have.
 pub fn write(
     plan: &DistributionPlan,
+    observed: &BTreeMap<String, BTreeMap<TemplateName, Value>>,
     format: PlanFormat,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
@@ -48,6 +58,7 @@ pub fn write(
             let text = yaml::to_string(&value).map_err(io::Error::other)?;
             out.write_all(text.as_bytes())
         }
+        PlanFormat::Diff => diff::write(plan, observed, out),
     }
 }
 

@@ -1,8 +1,13 @@
 use std::fs;
 
+use fleetdex_cli::{ControlPlaneArgs, FleetServerArgs};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::given_room::GivenRoom;
+
+mod control_plane;
+mod fake_api;
 
 /// The example of Karmada's blog about interpreter webhooks, with weights 2:1.
 const NGINX: &str = r"
@@ -71,6 +76,8 @@ async fn planned(text: &str, room: &[&str], format: PlanFormat) -> Planned {
         recursive: false,
         room: room.iter().map(|text| text.parse().unwrap()).collect(),
         format,
+        control_plane: ControlPlaneArgs::default(),
+        server: FleetServerArgs::default(),
     };
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut console = Console {
@@ -277,6 +284,44 @@ async fn a_fleet_that_has_everything_needs_no_change() {
 }
 
 #[tokio::test]
+async fn a_diff_has_what_would_change_in_members() {
+    let of_member1 = NGINX.split("---").next().unwrap().replace(
+        "  labels: {app: nginx}\nspec:\n  replicas: 3",
+        "  labels: {app: nginx, distribute.fleetdex.io/control-plane: uid}\n  annotations: \
+         {resource.karmada.io/cached-from-cluster: member1}\nspec:\n  paused: false\n  replicas: 1",
+    );
+    let left = of_member1.replace("member1", "member3");
+    let text = [CLUSTERS, "---", NGINX, "---", &of_member1, "---", &left].concat();
+    let planned = planned(&text, &[], PlanFormat::Diff).await;
+    assert_eq!(planned.result, Ok(true));
+    let lines = |from: &str, to: &str| -> Vec<String> {
+        let changes = planned.out.split("--- ");
+        let mut changes = changes.filter(|change| change.starts_with(from));
+        let change = changes.next().unwrap();
+        let lines = change.lines().skip_while(|line| !line.starts_with(to));
+        lines.map(str::to_owned).collect()
+    };
+    let changed = [
+        "+++ member1/Deployment default/nginx",
+        "@@ -6,7 +6,7 @@",
+        "     app: nginx",
+        "   namespace: default",
+        " spec:",
+        "-  replicas: 1",
+        "+  replicas: 2",
+        "   selector:",
+        "     matchLabels:",
+        "       app: nginx",
+    ];
+    assert_eq!(lines("member1/", "+++"), changed);
+    let added = lines("member2/", "@@");
+    assert_eq!(added[..2], ["@@ -0,0 +1,20 @@", "+apiVersion: apps/v1"]);
+    let removed = lines("member3/", "@@");
+    assert_eq!(removed[..2], ["@@ -1,22 +0,0 @@", "-apiVersion: apps/v1"]);
+    assert!(removed.contains(&"-  paused: false".to_owned()));
+}
+
+#[tokio::test]
 async fn what_makes_no_sense_is_refused_by_its_name_and_file() {
     for (text, expected) in [
         (
@@ -302,14 +347,14 @@ async fn what_makes_no_sense_is_refused_by_its_name_and_file() {
         assert_eq!(planned.result, Err(expected.to_owned()), "{text}");
     }
     let unknown = planned(CLUSTERS, &["member9=3"], PlanFormat::Table).await;
-    let expected = "--room member9: the files have no Cluster of this name";
+    let expected = "--room member9: there is no Cluster of this name";
     assert_eq!(unknown.result, Err(expected.to_owned()));
     assert!("member1".parse::<GivenRoom>().is_err());
     assert!("member1=-1".parse::<GivenRoom>().is_err());
 }
 
 #[test]
-fn a_webhook_is_not_asked_offline() {
+fn a_webhook_is_not_asked() {
     use fleetdex_distribution::desired::Operations as _;
     use fleetdex_interpreter::{Request, webhook::configuration::WebhookConfiguration};
 
@@ -329,7 +374,7 @@ fn a_webhook_is_not_asked_offline() {
             .run(&Request::Replica { object: &object })
             .map(|_| ()),
         Err(
-            "the webhook example/workloads.example.com decides, and webhooks are not asked offline"
+            "the webhook example/workloads.example.com decides, and a plan does not ask webhooks"
                 .to_owned()
         )
     );

@@ -109,6 +109,28 @@ impl ClientConfig {
         Self::from_arg_matches(&command.try_get_matches_from(["fleetdex"]).ok()?).ok()
     }
 
+    /// Selects the server beside a control plane that flags or variables may name: a server or a
+    /// token file comes first, then the apiserver of the control plane, then what is used without
+    /// flags.
+    pub fn beside(
+        server: Option<String>,
+        token_file: Option<PathBuf>,
+        kubeconfig: Option<PathBuf>,
+        context: Option<String>,
+    ) -> Self {
+        let flags = ClientFlags {
+            server,
+            token_file,
+            kubeconfig,
+            context,
+        };
+        let named = NamedFlags {
+            direct: flags.server.is_some() || flags.token_file.is_some(),
+            apiserver: flags.kubeconfig.is_some() || flags.context.is_some(),
+        };
+        Self::of(flags, named.is_direct(), &default_token_file())
+    }
+
     fn choose(
         flags: ClientFlags,
         by_flag: NamedFlags,
@@ -119,19 +141,24 @@ impl ClientConfig {
             let problem = "--server and --token-file select another server than --kubeconfig and --context; use one of the two\n";
             return Err(clap::Error::raw(ErrorKind::ArgumentConflict, problem));
         }
-        let named = by_flag.is_direct().or(by_variable.is_direct());
-        if !named.unwrap_or_else(|| default_token_path.exists()) {
-            return Ok(Self::Apiserver {
+        let is_direct = by_flag.is_direct().or(by_variable.is_direct());
+        Ok(Self::of(flags, is_direct, default_token_path))
+    }
+
+    /// `is_direct`: which kind of server is selected; `None`: neither.
+    fn of(flags: ClientFlags, is_direct: Option<bool>, default_token_path: &Path) -> Self {
+        if !is_direct.unwrap_or_else(|| default_token_path.exists()) {
+            return Self::Apiserver {
                 kubeconfig: flags.kubeconfig,
                 context: flags.context,
-            });
+            };
         }
-        Ok(Self::Direct {
+        Self::Direct {
             server: flags.server.unwrap_or_else(|| DEFAULT_SERVER.to_owned()),
             token_file: flags
                 .token_file
                 .unwrap_or_else(|| default_token_path.to_owned()),
-        })
+        }
     }
 }
 
@@ -169,6 +196,19 @@ mod tests {
         assert!(!is_direct(NOTHING, APISERVER, there.path()));
         assert!(is_direct(NOTHING, NOTHING, there.path()));
         assert!(!is_direct(NOTHING, NOTHING, absent));
+    }
+
+    #[test]
+    fn beside_a_control_plane_a_named_server_comes_first() {
+        let server = || Some("http://127.0.0.1:1".to_owned());
+        let is_direct = |server, context| {
+            let selected = ClientConfig::beside(server, None, None, context);
+            matches!(selected, ClientConfig::Direct { .. })
+        };
+        let context = || Some("prod".to_owned());
+        assert!(is_direct(server(), context()));
+        assert!(is_direct(server(), None));
+        assert!(!is_direct(None, context()));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use fleetdex_crds::validation::InvalidField;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The files cannot be used.
+/// The objects cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanInputError {
     /// A document is no object of Kubernetes.
@@ -41,8 +41,8 @@ pub enum PlanInputError {
         /// The object.
         object: String,
     },
-    /// `--room` names a cluster that is not in the files.
-    #[error("--room {0}: the files have no Cluster of this name")]
+    /// `--room` names a cluster that is not known.
+    #[error("--room {0}: there is no Cluster of this name")]
     UnknownCluster(String),
 }
 
