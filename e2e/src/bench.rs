@@ -16,6 +16,7 @@
 mod broken;
 mod churn;
 mod comparison;
+mod distribute;
 mod figures;
 mod first_sync;
 mod first_view;
@@ -116,6 +117,8 @@ enum Part {
     Takeover,
     /// What it costs to record traces of changes.
     Traces,
+    /// Two thousand templates to ten members, beside bare server-side apply.
+    Distribute,
 }
 
 impl Part {
@@ -162,12 +165,16 @@ pub async fn run(arguments: BenchArgs) -> Result<()> {
     // Before anything is measured, as what cannot be read ends the benchmark.
     let comparison = Comparison::read(&path)?;
     let mut figures = Figures::default();
-    if arguments.only != [Part::Nodes] {
+    let on_own_servers = [Part::Nodes, Part::Distribute];
+    if !is_only(&arguments, &on_own_servers) {
         measure(&start(0).await?, &arguments, &mut figures).await?;
     }
     if arguments.includes(Part::Nodes) {
         let fleet = start(nodes::MORE_NODES).await?;
         nodes::measure(&fleet, &arguments.sizes(), &mut figures).await?;
+    }
+    if arguments.includes(Part::Distribute) {
+        distribute::measure(&arguments.sizes(), &mut figures).await?;
     }
     println!("\n{figures}");
     fs::write(&path, figures.json()).with_context(|| format!("writing {}", path.display()))?;
@@ -180,6 +187,12 @@ pub async fn run(arguments: BenchArgs) -> Result<()> {
         return Ok(());
     }
     comparison.print(figures.values())
+}
+
+/// Whether nothing else is measured than these parts.
+fn is_only(arguments: &BenchArgs, parts: &[Part]) -> bool {
+    let only = &arguments.only;
+    !only.is_empty() && only.iter().all(|part| parts.contains(part))
 }
 
 /// Starts the servers, with this many OpenSearch nodes besides one.
@@ -200,7 +213,7 @@ async fn start(more_opensearch_nodes: usize) -> Result<Fleet> {
 /// Installs the CRDs and registers the real member.
 async fn prepare(fleet: &Fleet) -> Result<()> {
     let hub = fleet.control_plane().kubectl()?;
-    for crd in fleetdex_cli::crd::all() {
+    for crd in fleetdex_cli::crd::without_distribution() {
         hub.apply(&crd.yaml()?).await?;
     }
     hub.run("wait --for=condition=Established crd --all --timeout=60s")

@@ -1,9 +1,11 @@
-//! The demo: three members with workloads, an OpenSearch, a registry applied with kubectl, and
-//! questions over all of it.
+//! The demo: three members with workloads, an OpenSearch, a registry applied with kubectl,
+//! questions over all of it, and a workload that is distributed.
 //!
 //! All output is that of the printed commands. The demo fails if the index and the members return
 //! different results.
 
+mod distribution;
+mod printing;
 pub mod session;
 pub mod setup;
 pub mod workloads;
@@ -19,6 +21,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use self::{
+    printing::{heading, show_command},
     session::Session,
     setup::{NAMESPACE, create_workloads, register, registry, write},
 };
@@ -136,6 +139,7 @@ async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
         arguments: vec![
             format!("--api-service={NAMESPACE}/fleetdex"),
             format!("--api-service-port={API_PORT}"),
+            "--distribute".to_owned(),
         ],
         ..OperatorOptions::of(&fleet)
     })?;
@@ -158,6 +162,7 @@ async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
 
     show_query(&fleet, &session).await?;
     show_meaning(&session).await?;
+    distribution::show(&fleet, &session, &operator).await?;
     show_page(&fleet, &operator, progress).await;
     let link = operator.page_link().await?;
     println!("\n{}", hints(&fleet, &session, &operator, &link)?);
@@ -298,21 +303,6 @@ const CONDITIONS: &str =
     "{range .status.conditions[*]}{.type}={.status} {.reason}: {.message}{\"\\n\"}{end}";
 const CLUSTERS: &str =
     "{range .status.clusters[*]}{.name}: {.phase}, {.objects} objects{\"\\n\"}{end}";
-
-fn heading(text: &str) {
-    println!("\n── {text}");
-}
-
-/// Prints a command and its output.
-async fn show_command(session: &Session, line: &str) -> Result<String> {
-    println!("$ {line}");
-    let output = session.shell(line).await?;
-    print!("{output}");
-    if !output.ends_with('\n') {
-        println!();
-    }
-    Ok(output)
-}
 
 /// Leaves pictures of the page in the demo's folder, if a browser is on this machine.
 async fn show_page(fleet: &Fleet, operator: &Operator, progress: &Progress) {

@@ -13,11 +13,13 @@
 //!   [`informer`] at each; [`leases`] elects them.
 //! - [`identity`]: members that report the identity of another one, and clusters that were restored
 //!   from the backup of another one.
+//! - [`distribution`]: objects of a control plane that are distributed to members.
 //! - [`users`]: users who read lists in pages and try to read more than they may.
 //! - [`run`]: one run with one seed.
 //! - [`every_path`]: field selectors of any path, on objects of any shape. It runs on the fake
 //!   server, and in `e2e/tests/queries/every_path.rs` on real ones.
 
+pub mod distribution;
 pub mod every_path;
 pub mod handover;
 pub mod hostile;

@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use parking_lot::Mutex;
-use simulation::run::{Report, all_disruptions, run};
+use simulation::run::{Report, all_disruptions, run, run_distribution};
 
 /// Seeds that failed once; they run every time as regression tests.
 const REGRESSIONS: &str = include_str!("../regressions.txt");
@@ -42,6 +42,9 @@ enum Task {
         /// File for the statistics, as JSON.
         #[arg(long)]
         results: Option<PathBuf>,
+        /// Only distribution, with each seed.
+        #[arg(long)]
+        distribution: bool,
     },
     /// Plants each bug in turn and runs seeds until one fails; exit code 1 if a bug is not found.
     #[cfg(feature = "planted-bugs")]
@@ -60,6 +63,9 @@ enum Task {
     Seed {
         /// The seed.
         seed: u64,
+        /// Only distribution.
+        #[arg(long)]
+        distribution: bool,
         /// The bug to plant, by its name.
         #[cfg(feature = "planted-bugs")]
         #[arg(long)]
@@ -80,7 +86,8 @@ fn main() -> anyhow::Result<()> {
             from,
             threads,
             results,
-        } => many(seeds, from, threads, results),
+            distribution,
+        } => many(seeds, from, threads, results, distribution),
         #[cfg(feature = "planted-bugs")]
         Task::Mutants {
             seeds,
@@ -89,14 +96,22 @@ fn main() -> anyhow::Result<()> {
         } => mutants::find_all(seeds, threads, &only),
         Task::Seed {
             seed,
+            distribution,
             #[cfg(feature = "planted-bugs")]
             bug,
         } => {
             #[cfg(feature = "planted-bugs")]
             bug.map_or(Ok(()), |name| mutants::plant_named(&name))?;
-            one(seed)
+            one(seed, scenario(distribution))
         }
     }
+}
+
+/// Runs one seed.
+type Scenario = fn(u64) -> Report;
+
+fn scenario(distribution: bool) -> Scenario {
+    if distribution { run_distribution } else { run }
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -151,15 +166,16 @@ mod mutants {
     fn find(bug: Bug, seeds: u64, threads: usize) -> Option<Report> {
         let chosen: Vec<u64> = (1..=seeds).collect();
         let batch = threads.max(1) * 4;
+        let scenario = super::scenario(bug.is_of_distribution());
         chosen.chunks(batch).find_map(|chunk| {
-            let reports = super::run_all(chunk, threads, || plant(Some(bug)));
+            let reports = super::run_all(chunk, threads, scenario, || plant(Some(bug)));
             reports.into_iter().find(|report| report.failure.is_some())
         })
     }
 }
 
-fn one(seed: u64) -> anyhow::Result<()> {
-    let report = run(seed);
+fn one(seed: u64, scenario: Scenario) -> anyhow::Result<()> {
+    let report = scenario(seed);
     for (what, count) in &report.struck {
         println!("{count:6}  {what}");
     }
@@ -181,7 +197,9 @@ fn many(
     from: Option<u64>,
     threads: usize,
     results: Option<PathBuf>,
+    distribution: bool,
 ) -> anyhow::Result<()> {
+    let scenario = scenario(distribution);
     let from = from.unwrap_or_else(|| rand::random_range(0..1_000_000_000));
     let chosen: Vec<u64> = regressions()?
         .into_iter()
@@ -192,8 +210,8 @@ fn many(
         chosen.len()
     );
     let started = Instant::now();
-    let reports = run_all(&chosen, threads, || {});
-    check_replay(&reports)?;
+    let reports = run_all(&chosen, threads, scenario, || {});
+    check_replay(&reports, scenario)?;
     let summary = Summary::of(&reports);
     summary.print(started.elapsed());
     if let Some(path) = results {
@@ -222,7 +240,7 @@ fn many(
         .filter(|what| !summary.struck.contains_key(what))
         .collect();
     anyhow::ensure!(
-        never.is_empty() || seeds < 500,
+        never.is_empty() || seeds < 500 || distribution,
         "these faults never took effect: {}",
         never.join(", ")
     );
@@ -230,9 +248,9 @@ fn many(
 }
 
 /// Runs some seeds again: a seed is useful only if it reproduces the same run.
-fn check_replay(reports: &[Report]) -> anyhow::Result<()> {
+fn check_replay(reports: &[Report], scenario: Scenario) -> anyhow::Result<()> {
     for report in reports.iter().take(3) {
-        let again = run(report.seed);
+        let again = scenario(report.seed);
         let same = again == *report;
         anyhow::ensure!(
             same,
@@ -257,7 +275,12 @@ fn regressions() -> anyhow::Result<Vec<u64>> {
 }
 
 /// Runs seeds on several threads; each thread calls `prepare` first.
-fn run_all(seeds: &[u64], threads: usize, prepare: impl Fn() + Sync) -> Vec<Report> {
+fn run_all(
+    seeds: &[u64],
+    threads: usize,
+    scenario: Scenario,
+    prepare: impl Fn() + Sync,
+) -> Vec<Report> {
     let next = AtomicU64::new(0);
     let reports = Mutex::new(Vec::with_capacity(seeds.len()));
     std::thread::scope(|scope| {
@@ -271,7 +294,7 @@ fn run_all(seeds: &[u64], threads: usize, prepare: impl Fn() + Sync) -> Vec<Repo
                 };
                 while let Some(seed) = take() {
                     let report =
-                        std::panic::catch_unwind(|| run(*seed)).unwrap_or_else(|_| Report {
+                        std::panic::catch_unwind(|| scenario(*seed)).unwrap_or_else(|_| Report {
                             seed: *seed,
                             failure: Some("panicked".to_owned()),
                             ..Report::default()

@@ -7,7 +7,7 @@ use rand::{RngExt, seq::IndexedRandom};
 use tokio::time::Instant;
 
 use crate::{
-    handover, hostile, identity,
+    distribution, handover, hostile, identity,
     interpreter::{self, Rules},
     users::Users,
     world::World,
@@ -117,6 +117,31 @@ const SEEDS_WITH_REPLICAS: u64 = 8;
 /// One in so many seeds also runs members that report the identity of another member.
 const SEEDS_WITH_DUPLICATES: u64 = 4;
 
+/// One in so many seeds also distributes objects.
+const SEEDS_WITH_DISTRIBUTION: u64 = 2;
+
+/// Runs only the distribution of one seed.
+pub fn run_distribution(seed: u64) -> Report {
+    let mut report = Report {
+        seed,
+        ..Report::default()
+    };
+    let outcome = with_paused_clock(distribution::simulate(seed));
+    let outcome = outcome.map(|outcome| report.add(outcome));
+    report.failure = outcome.err().map(|error| format!("{error:#}"));
+    report
+}
+
+impl Report {
+    fn add(&mut self, distributed: distribution::Outcome) {
+        for (what, count) in distributed.struck {
+            *self.struck.entry(what).or_default() += count;
+        }
+        self.operations += distributed.operations;
+        self.convergence = self.convergence.max(distributed.convergence);
+    }
+}
+
 /// Runs one seed on the current thread, with its own paused clock.
 pub fn run(seed: u64) -> Report {
     let mut report = Report {
@@ -129,6 +154,10 @@ pub fn run(seed: u64) -> Report {
     }
     if outcome.is_ok() && seed.is_multiple_of(SEEDS_WITH_DUPLICATES) {
         outcome = with_paused_clock(identity::simulate(seed)).map(drop);
+    }
+    if outcome.is_ok() && seed.is_multiple_of(SEEDS_WITH_DISTRIBUTION) {
+        let distributed = with_paused_clock(distribution::simulate(seed));
+        outcome = distributed.map(|distributed| report.add(distributed));
     }
     report.failure = outcome.err().map(|error| format!("{error:#}"));
     report
@@ -438,5 +467,6 @@ pub fn all_disruptions() -> Vec<String> {
         .chain(members)
         .chain(interpreter)
         .chain(world.map(str::to_owned))
+        .chain(distribution::all_operations())
         .collect()
 }

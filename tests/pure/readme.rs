@@ -19,10 +19,7 @@ fn row(example: &Value) -> String {
     let file = example["file"].as_str().unwrap();
     let outcome = match &example["outcome"] {
         Value::String(word) => word.clone(),
-        why => match (why["waits"].as_str(), why["never"].as_str()) {
-            (Some(what), _) => format!("waits for {}", what.trim_start_matches("for ")),
-            (_, reason) => format!("never: {}", reason.unwrap()),
-        },
+        why => format!("never: {}", why["never"].as_str().unwrap()),
     };
     format!("| `tests/manifests/{file}` | {outcome} |")
 }

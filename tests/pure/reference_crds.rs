@@ -14,7 +14,7 @@ const HEAD: &str = "# Custom resources
 
 <!-- Generated from the schemas of the custom resources: `make reference` writes this page. -->
 
-Every field of the custom resources that `fleetdex crd` prints, in paths of which `[]` is each item of a list and `{}` each value of a map. [Configuration](configuration.md), \
+Every field of the custom resources that `fleetdex crd --distribute` prints, in paths of which `[]` is each item of a list and `{}` each value of a map. [Configuration](configuration.md), \
 [ClusterCache](clustercache.md) and [operating](operating.md) explain them with examples; `kubectl explain` shows the same texts.
 ";
 
@@ -33,64 +33,73 @@ fn the_page_of_custom_resources_is_generated_from_their_schemas() {
     );
 }
 
-/// A kind that exists in several groups with one schema has one section.
+/// Kinds with one schema have one section: those that exist in several groups, and those that exist
+/// with a namespace and without.
 fn page() -> String {
     let mut page = HEAD.to_owned();
     let crds: Vec<CustomResourceDefinition> = crd::all().into_iter().map(|file| file.crd).collect();
-    let mut done: Vec<&str> = Vec::new();
+    let mut sections: Vec<(Value, Vec<&CustomResourceDefinition>)> = Vec::new();
     for crd in &crds {
-        let kind = crd.spec.names.kind.as_str();
-        if done.contains(&kind) {
-            continue;
+        let fields = schema_of(crd)["properties"].clone();
+        match sections.iter_mut().find(|(known, _)| *known == fields) {
+            Some((_, kinds)) => kinds.push(crd),
+            None => sections.push((fields, vec![crd])),
         }
-        done.push(kind);
-        let groups = crds.iter().filter(|other| other.spec.names.kind == kind);
-        add_kind(&mut page, crd, &groups.collect::<Vec<_>>());
+    }
+    for (_, kinds) in sections {
+        add_section(&mut page, &kinds);
     }
     page
 }
 
-fn add_kind(
-    page: &mut String,
-    crd: &CustomResourceDefinition,
-    groups: &[&CustomResourceDefinition],
-) {
-    let names = &crd.spec.names;
-    writeln!(page, "\n## {}\n", names.kind).unwrap();
-    for version in &crd.spec.versions {
-        let served: Vec<String> = groups
-            .iter()
-            .map(|of| format!("`{}/{}`", of.spec.group, version.name))
-            .collect();
-        let short = names.short_names.iter().flatten();
-        let short: Vec<String> = short.map(|name| format!("`{name}`")).collect();
-        let also = if short.is_empty() {
-            String::new()
-        } else {
-            format!(", short name {}", short.join(", "))
-        };
-        let schema = version
-            .schema
-            .as_ref()
-            .and_then(|schema| schema.open_api_v3_schema.as_ref());
-        let schema = serde_json::to_value(schema).unwrap();
-        writeln!(
-            page,
-            "{}; plural `{}`{also}; {}. {}",
-            served.join(", "),
-            names.plural,
-            match crd.spec.scope.as_str() {
-                "Cluster" => "not in a namespace",
-                _ => "in a namespace",
-            },
-            meaning(&schema)
-        )
-        .unwrap();
-        page.push_str(
-            "\n| field | type | default | validation | meaning |\n|---|---|---|---|---|\n",
-        );
-        add_fields(page, &schema, "");
-    }
+/// The schema of its only version.
+fn schema_of(crd: &CustomResourceDefinition) -> Value {
+    let kind = &crd.spec.names.kind;
+    assert_eq!(crd.spec.versions.len(), 1, "{kind} has several versions");
+    let version = &crd.spec.versions[0];
+    let schema = version.schema.as_ref().unwrap();
+    serde_json::to_value(&schema.open_api_v3_schema).unwrap()
+}
+
+fn add_section(page: &mut String, crds: &[&CustomResourceDefinition]) {
+    let mut kinds: Vec<&str> = crds.iter().map(|of| of.spec.names.kind.as_str()).collect();
+    kinds.dedup();
+    writeln!(page, "\n## {}\n", kinds.join(", ")).unwrap();
+    let paragraphs: Vec<String> = kinds.iter().map(|kind| introduction(kind, crds)).collect();
+    page.push_str(&paragraphs.join("\n"));
+    page.push_str("\n| field | type | default | validation | meaning |\n|---|---|---|---|---|\n");
+    add_fields(page, &schema_of(crds[0]), "");
+}
+
+/// Where a kind is served, and by which names.
+fn introduction(kind: &str, crds: &[&CustomResourceDefinition]) -> String {
+    let groups: Vec<&CustomResourceDefinition> = crds
+        .iter()
+        .copied()
+        .filter(|of| of.spec.names.kind == kind)
+        .collect();
+    let served: Vec<String> = groups
+        .iter()
+        .map(|of| format!("`{}/{}`", of.spec.group, of.spec.versions[0].name))
+        .collect();
+    let spec = &groups[0].spec;
+    let short = spec.names.short_names.iter().flatten();
+    let short: Vec<String> = short.map(|name| format!("`{name}`")).collect();
+    let also = if short.is_empty() {
+        String::new()
+    } else {
+        format!(", short name {}", short.join(", "))
+    };
+    format!(
+        "{}; plural `{}`{also}; {}. {}\n",
+        served.join(", "),
+        spec.names.plural,
+        match spec.scope.as_str() {
+            "Cluster" => "not in a namespace",
+            _ => "in a namespace",
+        },
+        meaning(&schema_of(groups[0]))
+    )
 }
 
 /// Rows of the properties of an object, each followed by its own.

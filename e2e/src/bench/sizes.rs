@@ -31,6 +31,12 @@ pub(super) struct Sizes {
     pub(super) watchers: usize,
     /// Members of the fleet, a fifth of which is broken for some time.
     pub(super) members: usize,
+    /// Templates that are distributed.
+    pub(super) templates: usize,
+    /// The members that they are distributed to.
+    pub(super) targets: usize,
+    /// Changes of single templates.
+    pub(super) changes: usize,
     /// Time for temporary memory to be released, and for unexpected events to happen.
     pub(super) quiet: Duration,
 }
@@ -49,6 +55,9 @@ impl Sizes {
         calls: 20_000,
         watchers: 1_000,
         members: 100,
+        templates: 2_000,
+        targets: 10,
+        changes: 100,
         quiet: Duration::from_secs(15),
     };
     pub(super) const QUICK: Self = Self {
@@ -64,6 +73,9 @@ impl Sizes {
         calls: 1_000,
         watchers: 50,
         members: 20,
+        templates: 50,
+        targets: 2,
+        changes: 10,
         quiet: Duration::from_secs(3),
     };
 }

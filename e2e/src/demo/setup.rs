@@ -9,12 +9,19 @@ use super::workloads::{Workloads, fill};
 use crate::fleet::{Fleet, Registration};
 
 const REGISTRY: &str = include_str!("../../demo/registry.yaml");
-const CRDS: [&str; 5] = [
+const CRDS: [&str; 12] = [
+    include_str!("../../../crds/apps.karmada.io_workloadrebalancers.yaml"),
     include_str!("../../../crds/cluster.karmada.io_clusters.yaml"),
     include_str!("../../../crds/config.karmada.io_resourceexploringwebhookconfigurations.yaml"),
     include_str!("../../../crds/config.karmada.io_resourceinterpretercustomizations.yaml"),
     include_str!("../../../crds/config.karmada.io_resourceinterpreterwebhookconfigurations.yaml"),
+    include_str!("../../../crds/policy.karmada.io_clusteroverridepolicies.yaml"),
+    include_str!("../../../crds/policy.karmada.io_clusterpropagationpolicies.yaml"),
+    include_str!("../../../crds/policy.karmada.io_overridepolicies.yaml"),
+    include_str!("../../../crds/policy.karmada.io_propagationpolicies.yaml"),
     include_str!("../../../crds/search.karmada.io_resourceregistries.yaml"),
+    include_str!("../../../crds/work.karmada.io_clusterresourcebindings.yaml"),
+    include_str!("../../../crds/work.karmada.io_resourcebindings.yaml"),
 ];
 /// A user with read access, besides the administrator.
 const ACCESS: &str = include_str!("../../demo/access.yaml");

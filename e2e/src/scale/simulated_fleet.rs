@@ -221,7 +221,7 @@ fn process(fleet: &Fleet, program: &str, arguments: Vec<String>) -> Result<Proce
 
 async fn install_crds(fleet: &Fleet) -> Result<()> {
     let kubectl = fleet.control_plane().kubectl()?;
-    for crd in fleetdex_cli::crd::all() {
+    for crd in fleetdex_cli::crd::without_distribution() {
         kubectl.apply(&crd.yaml()?).await?;
     }
     kubectl

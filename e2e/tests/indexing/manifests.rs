@@ -44,13 +44,33 @@ struct InterpreterRefusal {
     error: String,
 }
 
-/// A control plane with our CRDs, without members.
+/// Objects of distribution: valid specs by their kinds, and members that make them invalid.
+#[derive(Deserialize)]
+struct DistributionRefusals {
+    valid: BTreeMap<String, Value>,
+    refused: Vec<DistributionRefusal>,
+}
+
+#[derive(Deserialize)]
+struct DistributionRefusal {
+    kind: String,
+    spec: serde_json::Map<String, Value>,
+    error: String,
+}
+
+/// A control plane with our CRDs, those of distribution included, without members.
 async fn control_plane() -> (Arc<SharedFleet>, Kubectl) {
     let fleet = Fleet::shared(Options::of(0, OpenSearchKind::None))
         .await
         .unwrap();
     prepare(&fleet).await.unwrap();
     let kubectl = fleet.control_plane().kubectl().unwrap();
+    for file in fleetdex_cli::crd::of_distribution() {
+        let yaml = file.yaml().unwrap();
+        kubectl.apply_server_side(&yaml).await.unwrap();
+    }
+    let wait = "wait --for=condition=Established crd --all --timeout=60s";
+    kubectl.run(wait).await.unwrap();
     (fleet, kubectl)
 }
 
@@ -167,5 +187,51 @@ async fn every_wrong_interpreter_is_refused_with_what_is_wrong() -> Tested {
             refusal.error
         );
     }
+    Ok(())
+}
+
+fn distribution_object(kind: &str, name: &str, spec: &Value) -> Value {
+    let api_version = match kind {
+        "ResourceBinding" | "ClusterResourceBinding" => "work.karmada.io/v1alpha2",
+        "WorkloadRebalancer" => "apps.karmada.io/v1alpha1",
+        _ => "policy.karmada.io/v1alpha1",
+    };
+    json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": name }, "spec": spec })
+}
+
+#[tokio::test]
+async fn every_wrong_policy_and_binding_is_refused_with_what_is_wrong() -> Tested {
+    let (_fleet, kubectl) = control_plane().await;
+    let text = repository_file("tests/distribution-refusals.yaml")?;
+    let DistributionRefusals { valid, refused } = serde_saphyr::from_str(&text)?;
+    for (kind, spec) in &valid {
+        let object = distribution_object(kind, "valid", spec).to_string();
+        // A CRD is served shortly after it is accepted.
+        until(kind, || kubectl.apply(&object)).await?;
+    }
+    let mut wrong = Vec::new();
+    for refusal in refused {
+        let mut spec = valid[&refusal.kind].clone();
+        for (member, value) in refusal.spec {
+            spec[member] = value;
+        }
+        let object = distribution_object(&refusal.kind, "refused", &spec);
+        match kubectl.apply(&object.to_string()).await {
+            Ok(_) => wrong.push(format!("accepted: {object}")),
+            Err(error) if error.to_string().contains(&refusal.error) => {}
+            Err(error) => wrong.push(format!(
+                "{object}\n  is refused with {error}\n  and not with {}",
+                refusal.error
+            )),
+        }
+    }
+    let mut spec = valid["PropagationPolicy"].clone();
+    spec["schedulerName"] = json!("another");
+    let changed = distribution_object("PropagationPolicy", "valid", &spec);
+    match kubectl.apply(&changed.to_string()).await {
+        Err(error) if error.to_string().contains("schedulerName is immutable") => {}
+        other => wrong.push(format!("another schedulerName: {other:?}")),
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }

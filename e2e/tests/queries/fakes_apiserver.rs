@@ -20,6 +20,8 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 const JSON: &str = "application/json";
+const APPLY: &str = "application/apply-patch+yaml";
+const MERGE: &str = "application/merge-patch+json";
 const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const PARTIAL_OBJECTS: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 /// One name is a prefix of the other: etcd's order of keys is not that of (namespace, name) pairs.
@@ -71,12 +73,24 @@ impl Side {
         accept: &str,
         body: Option<&Value>,
     ) -> (u16, String) {
+        self.send_as(method, path, accept, JSON, body).await
+    }
+
+    async fn send_as(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        content_type: &str,
+        body: Option<&Value>,
+    ) -> (u16, String) {
         let body = body.map(Value::to_string).unwrap_or_default();
         match self {
             Self::Fake(server) => {
                 let request = ::http::Request::builder()
                     .method(method)
                     .uri(format!("/{path}"))
+                    .header("Content-Type", content_type)
                     .header("Accept", accept);
                 let response = server
                     .respond(request.body(Bytes::from(body)).unwrap())
@@ -93,7 +107,7 @@ impl Side {
                     .bearer_auth(server.token());
                 let request = request
                     .header("Accept", accept)
-                    .header("Content-Type", JSON);
+                    .header("Content-Type", content_type);
                 let response = request.body(body).send().await.unwrap();
                 (response.status().as_u16(), response.text().await.unwrap())
             }
@@ -173,6 +187,42 @@ impl Transcript {
         self.ask(what, Method::PUT, &path, Some(object)).await
     }
 
+    async fn apply(&mut self, what: &str, path: &str, manager: &str, object: &Value) -> Value {
+        let path = format!("{path}?fieldManager={manager}&force=true");
+        self.patch(what, &path, APPLY, object).await
+    }
+
+    async fn patch(&mut self, what: &str, path: &str, media: &str, body: &Value) -> Value {
+        let sent = self
+            .side
+            .send_as(Method::PATCH, path, JSON, media, Some(body));
+        let (status, text) = sent.await;
+        let answer = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        self.note(
+            &format!("{what}: {path}"),
+            json!({ "http": status, "body": answer }),
+        );
+        answer
+    }
+
+    /// Records only status and reason.
+    async fn refused_write(
+        &mut self,
+        what: &str,
+        method: Method,
+        path: &str,
+        media: &str,
+        body: &Value,
+    ) {
+        let sent = self.side.send_as(method, path, JSON, media, Some(body));
+        let (status, text) = sent.await;
+        let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+        self.note(
+            &format!("{what}: {path}"),
+            json!({ "http": status, "reason": answer["reason"] }),
+        );
+    }
+
     async fn delete(&mut self, what: &str, path: &str) {
         self.ask(what, Method::DELETE, path, None).await;
     }
@@ -243,6 +293,7 @@ async fn script(side: Side) -> Transcript {
         steps: Vec::new(),
     };
     writes(&mut at).await;
+    patches(&mut at).await;
     lists(&mut at).await;
     custom_resources(&mut at).await;
     watches(&mut at).await;
@@ -302,6 +353,71 @@ async fn writes(at: &mut Transcript) {
         .await;
     let path = format!("{MAPS}/zzz");
     at.delete("a deletion of nothing", &path).await;
+}
+
+async fn patches(at: &mut Transcript) {
+    let path = format!("{MAPS}/patched");
+    let patched = |data: Value| {
+        let metadata = json!({ "name": "patched", "namespace": "likeness" });
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data })
+    };
+    let both = patched(json!({ "x": "1", "y": "1" }));
+    let created = at.apply("an applied object", &path, "us", &both).await;
+    at.apply("the same again", &path, "us", &both).await;
+    let other = patched(json!({ "y": "1", "z": "1" }));
+    at.apply("by another manager", &path, "them", &other).await;
+    let less = patched(json!({ "x": "2" }));
+    at.apply("without a field that both own", &path, "us", &less)
+        .await;
+    let unforced = format!("{path}?fieldManager=us");
+    let theirs = patched(json!({ "z": "2" }));
+    at.refused_write(
+        "a field of another manager",
+        Method::PATCH,
+        &unforced,
+        APPLY,
+        &theirs,
+    )
+    .await;
+    at.apply("with force", &path, "us", &theirs).await;
+    at.apply("without any field", &path, "us", &patched(json!({})))
+        .await;
+    let mut absent = patched(json!({}));
+    absent["metadata"]["namespace"] = json!("nowhere");
+    let nowhere = "api/v1/namespaces/nowhere/configmaps/patched";
+    at.apply("in a namespace that is not there", nowhere, "us", &absent)
+        .await;
+    let merged = format!("{path}?fieldManager=us");
+    let finalizers =
+        json!({ "data": { "y": null, "m": "1" }, "metadata": { "finalizers": ["example.com/a"] } });
+    at.patch("a merge patch", &merged, MERGE, &finalizers).await;
+    at.refused_write(
+        "a patch of no known kind",
+        Method::PATCH,
+        &merged,
+        "text/plain",
+        &json!({}),
+    )
+    .await;
+    let options = |uid: &Value| json!({ "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": uid } });
+    let another = json!("00000000-0000-4000-8000-000000000000");
+    at.refused_write(
+        "a deletion of another object of that name",
+        Method::DELETE,
+        &path,
+        JSON,
+        &options(&another),
+    )
+    .await;
+    let uid = &created["metadata"]["uid"];
+    for what in ["a deletion of an object with a finalizer", "the same again"] {
+        at.ask(what, Method::DELETE, &path, Some(&options(uid)))
+            .await;
+    }
+    let none = json!({ "metadata": { "finalizers": [] } });
+    at.patch("without the finalizer", &merged, MERGE, &none)
+        .await;
+    at.get("what is gone", &path).await;
 }
 
 async fn lists(at: &mut Transcript) {
@@ -558,7 +674,7 @@ impl Normalizer {
             Value::String(text) => match name {
                 "resourceVersion" => self.revision(text.parse().unwrap()).into(),
                 "continue" => self.token(text),
-                "creationTimestamp" => "a time".into(),
+                "creationTimestamp" | "deletionTimestamp" => "a time".into(),
                 "message" => self.text(text).into(),
                 _ => self.uids.get(text).unwrap_or(text).clone().into(),
             },

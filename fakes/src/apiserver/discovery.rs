@@ -14,7 +14,9 @@ use super::{
 };
 
 const VERSION: &str = "v1.36.3";
-const VERBS: [&str; 6] = ["create", "delete", "get", "list", "update", "watch"];
+const VERBS: [&str; 7] = [
+    "create", "delete", "get", "list", "patch", "update", "watch",
+];
 
 /// Handles paths that name no resource.
 pub(super) fn respond(etcd: &Etcd, request: &Request<Bytes>) -> Response<Body> {

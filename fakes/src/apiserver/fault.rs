@@ -53,6 +53,8 @@ faults! {
     Unauthorized,
     /// A request for this resource gets 403.
     Forbidden(Name),
+    /// A write is done, and the connection breaks before its response.
+    LoseAnswer,
     /// A list page is truncated, with a connection error or as if it were complete.
     CutList,
     /// A list page is delayed.
@@ -215,6 +217,6 @@ mod tests {
             |name: &'static str| move |fault: &Fault| *fault == Fault::Forbidden(name.into());
         assert_eq!(faults.strike(now, forbidden("secrets")), None);
         assert!(faults.strike(now, forbidden("pods")).is_some());
-        assert_eq!(FaultKind::ALL.len(), 20);
+        assert_eq!(FaultKind::ALL.len(), 21);
     }
 }

@@ -16,6 +16,8 @@ use super::{
     discovery,
     fault::{Fault, FaultKind},
     list::{Listing, Page},
+    observer::{ClientWrite, Observer},
+    patch,
     request::{ObjectRequest, Parameters, Verb},
     resource::Target,
     respond::object_response,
@@ -87,6 +89,10 @@ impl Server {
         let reply = self
             .handle(target, &request)
             .unwrap_or_else(|status| status.response().into());
+        let is_write = request.method() != Method::GET;
+        if is_write && self.loses_answer() {
+            return Err(Broken::Reset);
+        }
         if !reply.delayed_by.is_zero() {
             sleep(reply.delayed_by).await;
         }
@@ -95,6 +101,13 @@ impl Server {
         } else {
             Err(Broken::Reset)
         }
+    }
+
+    fn loses_answer(&self) -> bool {
+        let mut state = self.lock();
+        state
+            .faults
+            .strikes_as(FaultKind::LoseAnswer, Instant::now())
     }
 
     async fn delay(&self) {
@@ -131,15 +144,19 @@ impl Server {
         let mut state = self.lock();
         let resource = state.etcd.table(&target.resource)?.resource.clone();
         let object_request = ObjectRequest::new(target, &resource, request.headers(), parameters)?;
+        if object_request.is_status && !state.has_status(&object_request.resource) {
+            return Err(Status::not_served());
+        }
+        if let Some(observer) = state.observer.clone()
+            && !matches!(verb, Verb::Get | Verb::List | Verb::Watch)
+        {
+            return observed(&mut state, &observer, verb, &object_request, request);
+        }
         match verb {
             Verb::Get => get(&state, &object_request).map(Reply::from),
-            Verb::Create => {
-                write::create(&mut state, &object_request, request.body()).map(Reply::from)
+            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => {
+                write(&mut state, verb, &object_request, request).map(Reply::from)
             }
-            Verb::Update => {
-                write::update(&mut state, &object_request, request.body()).map(Reply::from)
-            }
-            Verb::Delete => write::delete(&mut state, &object_request).map(Reply::from),
             Verb::Watch => Watch::open(self.clone(), &mut state, object_request)
                 .map(|watch| watch.response().into()),
             Verb::List => {
@@ -176,6 +193,57 @@ impl Server {
             delayed_by,
         }
     }
+}
+
+fn write(
+    state: &mut State,
+    verb: Verb,
+    object_request: &ObjectRequest,
+    request: &Request<Bytes>,
+) -> Result<Response<Body>, Status> {
+    let body = request.body();
+    match verb {
+        Verb::Create => write::create(state, object_request, body),
+        Verb::Update => write::update(state, object_request, body),
+        Verb::Patch => patch::patch(state, object_request, request.headers(), body),
+        _ => write::delete(state, object_request, body),
+    }
+}
+
+/// Writes, and tells the observer.
+fn observed(
+    state: &mut State,
+    observer: &Observer,
+    verb: Verb,
+    object_request: &ObjectRequest,
+    request: &Request<Bytes>,
+) -> Result<Reply, Status> {
+    let resource = &object_request.resource;
+    let namespace = object_request.namespace.as_deref();
+    let name = match &object_request.name {
+        Some(name) => name.clone(),
+        None => write::name_in(request.body()),
+    };
+    let before = state.object(resource, namespace, &name)?;
+    let response = write(state, verb, object_request, request)?;
+    let after = state.object(resource, namespace, &name)?;
+    let agent = request.headers().get(http::header::USER_AGENT);
+    let agent = agent.and_then(|agent| agent.to_str().ok());
+    (observer.0)(&ClientWrite {
+        agent: agent.unwrap_or_default().to_owned(),
+        method: request.method().to_string(),
+        resource: resource.to_string(),
+        subresource: if object_request.is_status {
+            "status".to_owned()
+        } else {
+            String::new()
+        },
+        namespace: namespace.unwrap_or_default().to_owned(),
+        name,
+        before,
+        after,
+    });
+    Ok(response.into())
 }
 
 fn get(state: &State, object_request: &ObjectRequest) -> Result<Response<Body>, Status> {

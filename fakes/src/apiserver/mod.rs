@@ -10,19 +10,27 @@
 //!   apiserver serves both from its caches for some time after etcd was compacted.
 //! - Bookmarks and events are ordered by one counter for all resources, and a bookmark names the
 //!   newest revision of all of them.
-//! - Nothing but names and versions is validated, no field is defaulted, and objects are gone as
-//!   soon as they are deleted.
+//! - Nothing but names and versions is validated, and no field is defaulted.
+//! - Managed fields are kept of objects that a client with a `fieldManager` has written, without
+//!   times. There are no schemas: of built-in kinds, lists of objects with names are merged by name,
+//!   and other lists are atomic.
 
 mod body;
 mod churn;
 mod discovery;
+mod edit;
 mod fault;
+mod fields;
 mod handle;
 mod identity;
 mod list;
+mod managed;
+mod merge;
 mod name;
 mod object;
+mod observer;
 mod options;
+mod patch;
 mod request;
 mod resource;
 mod respond;
@@ -36,14 +44,18 @@ mod watch;
 mod write;
 
 #[cfg(test)]
+mod apply_tests;
+#[cfg(test)]
 mod tests;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 pub use body::{Body, Broken};
 pub use churn::{Churn, Totals};
+pub use edit::Editor;
 pub use fault::{Extent, Fault, FaultKind};
 pub use name::Name;
+pub use observer::ClientWrite;
 pub use options::Options;
 use parking_lot::{Mutex, MutexGuard};
 pub use resource::usual as usual_resources;
@@ -98,6 +110,37 @@ impl Server {
         name: &str,
     ) -> Result<Option<Value>, Status> {
         self.lock().object(&resource.into(), namespace, name)
+    }
+
+    /// Changes an object, as an update of a client with a name does. Returns whether there was one.
+    pub fn edit(
+        &self,
+        resource: &str,
+        namespace: Option<&str>,
+        name: &str,
+        editor: Editor<'_>,
+        change: impl FnOnce(&mut Value),
+    ) -> Result<bool, Status> {
+        let mut state = self.lock();
+        state.edit(&resource.into(), namespace, name, editor, change)
+    }
+
+    /// Like [`Self::apply`], in the name of a client.
+    pub fn apply_as(
+        &self,
+        resource: &str,
+        object: Value,
+        editor: Editor<'_>,
+    ) -> Result<Stored, Status> {
+        let writer = editor.writer();
+        let mut state = self.lock();
+        state.apply_as(&resource.into(), object, Some(&writer))
+    }
+
+    /// Calls `observer` for each write of a client that is done, while the server is locked: it must
+    /// not use this server.
+    pub fn observe(&self, observer: impl Fn(&ClientWrite) + Send + Sync + 'static) {
+        self.lock().observer = Some(observer::Observer(Arc::new(observer)));
     }
 
     /// The newest revision.

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{
     identity::Identity,
+    managed::ManagedFields,
     resource::{is_built_in, split_key},
     status::Status,
 };
@@ -32,6 +33,8 @@ pub(super) enum Object {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Text {
     identity: Identity,
+    managed: ManagedFields,
+    has_finalizers: bool,
     labels: Vec<(String, String)>,
     /// `{"name":…,"resourceVersion":"`
     head: Box<str>,
@@ -49,7 +52,7 @@ impl Object {
         identity: &Identity,
         mut object: Map<String, Value>,
     ) -> Self {
-        let metadata = match object.remove("metadata") {
+        let metadata = match object.shift_remove("metadata") {
             Some(Value::Object(metadata)) => metadata,
             _ => Map::new(),
         };
@@ -58,13 +61,54 @@ impl Object {
         for (member, value) in &object {
             push_member(&mut rest, member, value);
         }
+        let finalizers = metadata.get("finalizers").and_then(Value::as_array);
         Self::Text(Arc::new(Text {
             identity: identity.clone(),
+            managed: ManagedFields::default(),
+            has_finalizers: finalizers.is_some_and(|finalizers| !finalizers.is_empty()),
             labels: labels_of(&metadata),
             head: head(key, identity).into(),
             tail: tail(identity, &metadata).into(),
             rest: rest.into(),
         }))
+    }
+
+    /// The same object with managed fields.
+    pub(super) fn managed_by(self, managed: ManagedFields, api_version: &str) -> Self {
+        let Self::Text(text) = self else {
+            return self;
+        };
+        if managed.is_empty() {
+            return Self::Text(text);
+        }
+        let mut tail = String::from(text.tail.strip_suffix('}').unwrap_or(&text.tail));
+        push_member(&mut tail, "managedFields", &managed.to_json(api_version));
+        tail.push('}');
+        Self::Text(Arc::new(Text {
+            identity: text.identity.clone(),
+            managed,
+            has_finalizers: text.has_finalizers,
+            labels: text.labels.clone(),
+            head: text.head.clone(),
+            tail: tail.into(),
+            rest: text.rest.clone(),
+        }))
+    }
+
+    /// Who owns its fields.
+    pub(super) fn managed(&self) -> ManagedFields {
+        match self {
+            Self::Text(text) => text.managed.clone(),
+            Self::Pod(_) => ManagedFields::default(),
+        }
+    }
+
+    /// Whether it stays, when its deletion is requested, until they are gone.
+    pub(super) fn has_finalizers(&self) -> bool {
+        match self {
+            Self::Text(text) => text.has_finalizers,
+            Self::Pod(_) => false,
+        }
     }
 
     /// Returns the identity.
@@ -74,6 +118,7 @@ impl Object {
             Self::Pod(pod) => Identity {
                 uid: pod.uid(),
                 created: pod.created(),
+                deleted: None,
             },
         }
     }
@@ -129,18 +174,27 @@ fn head(key: &str, identity: &Identity) -> String {
 }
 
 fn tail(identity: &Identity, metadata: &Map<String, Value>) -> String {
-    const SERVER_FIELDS: [&str; 6] = [
+    const SERVER_FIELDS: [&str; 8] = [
         "name",
         "namespace",
         "uid",
         "resourceVersion",
         "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
         "managedFields",
     ];
     let mut tail = String::from("\",\"creationTimestamp\":");
     push_text(&mut tail, &identity.created);
+    if let Some(deleted) = &identity.deleted {
+        tail.push_str(",\"deletionTimestamp\":");
+        push_text(&mut tail, deleted);
+        tail.push_str(",\"deletionGracePeriodSeconds\":0");
+    }
     for (member, value) in metadata {
-        let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+        let is_empty = value.is_null()
+            || value.as_object().is_some_and(Map::is_empty)
+            || value.as_array().is_some_and(Vec::is_empty);
         if !is_empty && !SERVER_FIELDS.contains(&member.as_str()) {
             push_member(&mut tail, member, value);
         }
@@ -316,6 +370,7 @@ mod tests {
         let identity = Identity {
             uid: "u1".into(),
             created: "2026-01-01T00:00:00Z".into(),
+            deleted: None,
         };
         Object::from_value("web/a", &identity, object)
     }

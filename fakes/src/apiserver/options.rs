@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use fleetdex_core::model::Resource;
 
-use super::resource::usual;
+use super::{
+    name::Name,
+    resource::{usual, with_status},
+};
 
 /// The options of a server.
 #[derive(Clone, Debug)]
@@ -13,6 +16,8 @@ pub struct Options {
     pub seed: u64,
     /// The served resources.
     pub resources: Vec<Resource>,
+    /// The resources with a subresource `status`, which is written apart.
+    pub with_status: Vec<Name>,
     /// Maximum page size, whatever `limit` a request has: few objects then need several pages.
     pub largest_page: Option<usize>,
     /// Number of events per resource in the watch cache. A watch that starts before them gets 410.
@@ -33,6 +38,7 @@ impl Options {
         Self {
             seed,
             resources: usual(),
+            with_status: with_status(),
             largest_page: None,
             cached_events: 10_000,
             latency: Duration::ZERO,

@@ -7,6 +7,7 @@ use http::{HeaderMap, Method, Uri, header};
 use percent_encoding::percent_decode_str;
 
 use super::{
+    managed::{Operation, Writer},
     name::Name,
     object::{Form, Selectors},
     resource::{Target, key},
@@ -66,6 +67,7 @@ pub(super) enum Verb {
     Get,
     Create,
     Update,
+    Patch,
     Delete,
 }
 
@@ -75,12 +77,16 @@ impl Verb {
         target: &Target,
         parameters: &Parameters,
     ) -> Result<Self, Status> {
+        if target.is_status && matches!(method.as_str(), "POST" | "DELETE") {
+            return Err(Status::method_not_allowed());
+        }
         match (method.as_str(), target.name.is_some()) {
             ("GET", false) if parameters.is_true("watch") => Ok(Self::Watch),
             ("GET", false) => Ok(Self::List),
             ("GET", true) => Ok(Self::Get),
             ("POST", false) => Ok(Self::Create),
             ("PUT", true) => Ok(Self::Update),
+            ("PATCH", true) => Ok(Self::Patch),
             ("DELETE", true) => Ok(Self::Delete),
             _ => Err(Status::method_not_allowed()),
         }
@@ -93,6 +99,8 @@ pub(super) struct ObjectRequest {
     pub(super) resource: Name,
     pub(super) namespace: Option<String>,
     pub(super) name: Option<String>,
+    /// Whether it is about the subresource `status`.
+    pub(super) is_status: bool,
     pub(super) form: Form,
     pub(super) parameters: Parameters,
 }
@@ -119,6 +127,7 @@ impl ObjectRequest {
             resource: target.resource,
             namespace: target.namespace,
             name: target.name,
+            is_status: target.is_status,
             form,
             parameters,
         })
@@ -138,6 +147,16 @@ impl ObjectRequest {
             .as_ref()
             .map(|namespace| format!("{namespace}/"))
             .unwrap_or_default()
+    }
+
+    /// The client as the owner of fields; `None`: it does not say who it is.
+    pub(super) fn writer(&self, operation: Operation) -> Option<Writer> {
+        let manager = self.parameters.text("fieldManager");
+        (!manager.is_empty()).then(|| Writer {
+            manager: manager.to_owned(),
+            operation,
+            subresource: self.is_status.then(|| "status".to_owned()),
+        })
     }
 
     pub(super) fn selectors(&self) -> Result<Selectors, Status> {

@@ -34,6 +34,13 @@ pub fn usual() -> Vec<Resource> {
     resources
 }
 
+/// The default resources with a subresource `status`.
+pub(super) fn with_status() -> Vec<Name> {
+    ["deployments.apps", "namespaces", "nodes", "pods"]
+        .map(Name::from)
+        .to_vec()
+}
+
 /// Whether the kind is built into API servers: items in its lists do not repeat kind and version.
 pub(super) fn is_built_in(resource: &Resource) -> bool {
     kinds::find(&resource.gvk).is_some()
@@ -49,6 +56,8 @@ pub(super) struct Target {
     pub(super) namespace: Option<String>,
     /// `None`: the collection.
     pub(super) name: Option<String>,
+    /// Whether it is the subresource `status` of the object.
+    pub(super) is_status: bool,
 }
 
 impl Target {
@@ -62,6 +71,10 @@ impl Target {
         };
         let version = segments.next()?;
         let rest: Vec<&str> = segments.collect();
+        let (rest, is_status) = match rest.split_last() {
+            Some((&"status", object)) if names_object(object) => (object, true),
+            _ => (&rest[..], false),
+        };
         let target = |plural: &str, namespace: Option<&str>, name: Option<&str>| {
             Ok(Self {
                 resource: Name {
@@ -71,9 +84,10 @@ impl Target {
                 version: version.to_owned(),
                 namespace: namespace.map(str::to_owned),
                 name: name.map(str::to_owned),
+                is_status,
             })
         };
-        match rest[..] {
+        match *rest {
             [] => None,
             ["namespaces", namespace, plural] => Some(target(plural, Some(namespace), None)),
             ["namespaces", namespace, plural, name] => {
@@ -84,6 +98,11 @@ impl Target {
             _ => Some(Err(Status::not_served())),
         }
     }
+}
+
+/// Whether segments name an object, and not a collection.
+fn names_object(segments: &[&str]) -> bool {
+    matches!(segments, ["namespaces", _, _, _] | [_, _])
 }
 
 impl Target {
@@ -141,6 +160,21 @@ mod tests {
             ("namespaces".into(), None, Some("web"))
         );
         assert_eq!(target("/api/v1/pods").namespace, None);
+        let status = target("/apis/apps/v1/namespaces/web/deployments/a/status");
+        assert_eq!(
+            (status.name.as_deref(), status.is_status),
+            (Some("a"), true)
+        );
+        let status = target("/api/v1/namespaces/web/status");
+        assert_eq!(
+            (status.name.as_deref(), status.is_status),
+            (Some("web"), true)
+        );
+        let named_status = target("/api/v1/namespaces/web/configmaps/status");
+        assert_eq!(
+            (named_status.name.as_deref(), named_status.is_status),
+            (Some("status"), false)
+        );
         assert!(Target::parse("/api/v1").is_none() && Target::parse("/readyz").is_none());
         assert!(
             Target::parse("/api/v1/namespaces/web/pods/a/log")

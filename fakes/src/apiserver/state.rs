@@ -12,8 +12,10 @@ use super::{
     fault::{Fault, FaultKind, Faults},
     identity::Identity,
     list::Counts,
+    managed::Writer,
     name::Name,
     object::{Form, Object},
+    observer::Observer,
     options::Options,
     resource::{key, split_key},
     status::Status,
@@ -38,6 +40,8 @@ pub(super) struct State {
     pub(super) run: u64,
     /// Requests for pods so far.
     pub(super) pod_requests: u64,
+    /// Told of the writes of clients.
+    pub(super) observer: Option<Observer>,
     started: Instant,
 }
 
@@ -52,6 +56,7 @@ impl State {
             options,
             run: 0,
             pod_requests: 0,
+            observer: None,
             started: Instant::now(),
         };
         state.create_namespaces();
@@ -69,25 +74,37 @@ impl State {
 
     /// Creates the identity of a new object.
     pub(super) fn new_identity(&mut self) -> Identity {
-        let now = self.options.epoch + Instant::now().duration_since(self.started);
-        let created = Timestamp::from_second(now.as_second())
-            .unwrap_or(now)
-            .to_string();
         Identity {
             uid: uid(self.identities.random()),
-            created,
+            created: self.timestamp(),
+            deleted: None,
         }
     }
 
+    /// The time, as metadata has it.
+    pub(super) fn timestamp(&self) -> String {
+        let now = self.options.epoch + Instant::now().duration_since(self.started);
+        Timestamp::from_second(now.as_second())
+            .unwrap_or(now)
+            .to_string()
+    }
+
     pub(super) fn apply(&mut self, resource: &Name, object: Value) -> Result<Stored, Status> {
-        let Value::Object(mut object) = object else {
+        self.apply_as(resource, object, None)
+    }
+
+    /// Creates or replaces an object, in the name of a writer.
+    pub(super) fn apply_as(
+        &mut self,
+        resource: &Name,
+        object: Value,
+        writer: Option<&Writer>,
+    ) -> Result<Stored, Status> {
+        let Value::Object(object) = object else {
             return Err(Status::bad_request("the object is no JSON object"));
         };
         if !object.get("metadata").is_some_and(Value::is_object) {
             return Err(Status::bad_request("the object has no metadata"));
-        }
-        if *resource == Name::from("namespaces") {
-            complete_namespace(&mut object);
         }
         let metadata = &object["metadata"];
         let name = metadata["name"].as_str().filter(|name| !name.is_empty());
@@ -95,22 +112,7 @@ impl State {
             Status::invalid("metadata.name: Required value: name or generateName is required")
         })?;
         let key = key(self.namespace_of(resource, metadata)?.as_deref(), name);
-        let existing = self
-            .etcd
-            .table(resource)?
-            .get(&key)
-            .map(|(revision, object)| (revision, object.clone()));
-        let identity = match &existing {
-            Some((_, existing)) => existing.identity(),
-            None => self.new_identity(),
-        };
-        let object = Object::from_value(&key, &identity, object);
-        if let Some((revision, existing)) =
-            existing.filter(|(_, existing)| existing.equals(&object))
-        {
-            return Ok(stored(&key, revision, &existing));
-        }
-        let revision = self.write(resource, key.clone(), Some(object.clone()))?;
+        let (revision, object) = self.put(resource, key.clone(), object, writer)?;
         Ok(stored(&key, revision, &object))
     }
 
@@ -136,7 +138,7 @@ impl State {
         if self.etcd.table(resource)?.get(&key).is_none() {
             return Ok(false);
         }
-        self.write(resource, key, None).map(|_| true)
+        self.remove(resource, &key).map(|_| true)
     }
 
     /// Writes at the next revision. A lag fault delays the event for watches.
@@ -239,13 +241,16 @@ fn stored(key: &str, version: u64, object: &Object) -> Stored {
 }
 
 /// Adds the fields that an API server adds to a namespace: the name label, a finalizer and a phase.
-fn complete_namespace(object: &mut Map<String, Value>) {
-    let name = object["metadata"]["name"].clone();
+pub(super) fn complete_namespace(name: &str, object: &mut Map<String, Value>) {
+    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
+    if !metadata.is_object() {
+        *metadata = json!({});
+    }
     let labels = &mut object["metadata"]["labels"];
     if !labels.is_object() {
         *labels = json!({});
     }
-    labels["kubernetes.io/metadata.name"] = name;
+    labels["kubernetes.io/metadata.name"] = name.into();
     object
         .entry("spec")
         .or_insert_with(|| json!({ "finalizers": ["kubernetes"] }));

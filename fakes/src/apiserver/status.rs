@@ -97,6 +97,35 @@ impl Status {
         }
     }
 
+    pub(super) fn unsupported_media_type(given: &str) -> Self {
+        Self::new(
+            415,
+            "UnsupportedMediaType",
+            format!(
+                "the body of the request was in an unknown format ({given}) - accepted media types \
+                 include: application/merge-patch+json, application/apply-patch+yaml"
+            ),
+        )
+    }
+
+    pub(super) fn apply_conflict(owners: &[String]) -> Self {
+        let owners = owners.join("\", \"");
+        Self::new(
+            409,
+            "Conflict",
+            format!("Apply failed with conflicts: conflicts with \"{owners}\""),
+        )
+    }
+
+    /// The object is not the one that a deletion is meant for.
+    pub(super) fn other_object(kind: &str, group: &str, name: &str, cause: &str) -> Self {
+        let resource = Name {
+            plural: kind.into(),
+            group: group.into(),
+        };
+        Self::conflict(&resource, name, cause)
+    }
+
     pub(super) fn already_exists(resource: &Name, name: &str) -> Self {
         Self::new(
             409,

@@ -387,7 +387,7 @@ mod tests {
     fn put(etcd: &mut Etcd, key: &str, uid: &str) -> u64 {
         let identity = Identity {
             uid: uid.into(),
-            created: String::new(),
+            ..Identity::default()
         };
         let object = Object::from_value(
             key,

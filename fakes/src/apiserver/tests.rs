@@ -483,7 +483,7 @@ async fn requests_write_objects_as_kubectl_does() {
         send(&server, Method::PATCH, &format!("{maps}/a"), object)
             .await
             .0,
-        405
+        415
     );
 }
 

@@ -1,4 +1,4 @@
-//! Requests that create, replace and delete objects.
+//! Requests that create, replace and delete whole objects.
 
 use bytes::Bytes;
 use http::Response;
@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 
 use super::{
     body::{self, Body},
+    edit::rendered,
+    managed::Operation,
     name::Name,
+    patch::with_status_of,
     request::ObjectRequest,
     resource::{key, split_key},
     respond::object_response,
@@ -58,8 +61,18 @@ pub(super) fn create(
     {
         return Err(Status::already_exists(&object_request.resource, &name));
     }
-    state.apply(&object_request.resource, object)?;
+    let writer = object_request.writer(Operation::Update);
+    state.apply_as(&object_request.resource, object, writer.as_ref())?;
     object_after_write(state, object_request, &name, 201)
+}
+
+/// The name of the object in a body; empty if it has none.
+pub(super) fn name_in(body: &Bytes) -> String {
+    let object: Value = serde_json::from_slice(body).unwrap_or_default();
+    object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 pub(super) fn update(
@@ -98,8 +111,28 @@ pub(super) fn update(
             "the object has been modified; please apply your changes to the latest version and try again",
         );
     }
-    state.apply(&object_request.resource, object)?;
-    object_after_write(state, object_request, &name, 200)
+    let before = rendered(
+        &state.etcd.table(&object_request.resource)?.resource,
+        existing,
+        revision,
+    );
+    let object = with_status_of(state, object_request, &before, object);
+    let writer = object_request.writer(Operation::Update);
+    let Value::Object(object) = object else {
+        return Err(Status::bad_request("the object is no JSON object"));
+    };
+    let (revision, object) = state.put(
+        &object_request.resource,
+        object_request.key(),
+        object,
+        writer.as_ref(),
+    )?;
+    Ok(object_response(
+        200,
+        &object_request.form,
+        &object,
+        revision,
+    ))
 }
 
 fn object_after_write(
@@ -123,22 +156,61 @@ fn object_after_write(
 pub(super) fn delete(
     state: &mut State,
     object_request: &ObjectRequest,
+    body: &Bytes,
 ) -> Result<Response<Body>, Status> {
+    let resource = &object_request.resource;
     let key = object_request.key();
     let (_, name) = split_key(&key);
-    let found = state
-        .etcd
-        .table(&object_request.resource)?
-        .get(&key)
-        .map(|(_, object)| object.identity().uid);
-    let uid = found.ok_or_else(|| Status::not_found(&object_request.resource, name))?;
-    state.write(&object_request.resource, key.clone(), None)?;
-    let mut details = json!({ "name": name });
-    if !object_request.resource.group.is_empty() {
-        details["group"] = (*object_request.resource.group).into();
+    let table = state.etcd.table(resource)?;
+    let found = table.get(&key);
+    let (revision, object) = found.ok_or_else(|| Status::not_found(resource, name))?;
+    let (uid, version) = (object.identity().uid, revision.to_string());
+    for (what, member, found) in [
+        ("UID", "uid", &uid),
+        ("ResourceVersion", "resourceVersion", &version),
+    ] {
+        if let Some(wanted) = precondition(body, member)?.filter(|wanted| wanted != found) {
+            let kind = &table.resource.gvk.kind;
+            let cause = other_object(what, &wanted, found);
+            return Err(Status::other_object(kind, &resource.group, name, &cause));
+        }
     }
-    details["kind"] = (*object_request.resource.plural).into();
+    if let Some((revision, object)) = state.remove(resource, &key)? {
+        return Ok(object_response(
+            200,
+            &object_request.form,
+            &object,
+            revision,
+        ));
+    }
+    let mut details = json!({ "name": name });
+    if !resource.group.is_empty() {
+        details["group"] = (*resource.group).into();
+    }
+    details["kind"] = (*resource.plural).into();
     details["uid"] = uid.into();
     let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details });
     Ok(body::json(200, status.to_string().into()))
+}
+
+fn other_object(what: &str, wanted: &str, found: &str) -> String {
+    let end = match what {
+        "UID" => "deleted and then recreated",
+        _ => "modified",
+    };
+    format!(
+        "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The \
+         object might have been {end}"
+    )
+}
+
+/// What the options of a deletion require.
+fn precondition(body: &Bytes, member: &str) -> Result<Option<String>, Status> {
+    if body.is_empty() {
+        return Ok(None);
+    }
+    let options: Value =
+        serde_json::from_slice(body).map_err(|error| Status::bad_request(error.to_string()))?;
+    let wanted = options["preconditions"][member].as_str();
+    Ok(wanted.map(str::to_owned))
 }

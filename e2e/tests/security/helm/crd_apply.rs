@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use std::path::Path;
+
 use e2e::{
     fleet::{Fleet, OpenSearchKind, Options},
     karmada::{CUSTOMIZATIONS, install_customizations},
@@ -88,6 +90,9 @@ async fn crds_are_created_updated_and_never_replaced_by_older_ones() -> Tested {
     let printed = fleetdex(&kubeconfig, &APPLY).await;
     each_crd_is(&printed.text, "unchanged").unwrap();
 
+    of_distribution_are(&kubeconfig, "created").await;
+    of_distribution_are(&kubeconfig, "unchanged").await;
+
     let newer = json!({ "metadata": { "annotations": { "fleetdex.io/version": "99.0.0" } } });
     hub.merge(&format!("{CRDS}/{REGISTRIES}"), &newer).await?;
     let printed = fleetdex(&kubeconfig, &APPLY).await;
@@ -110,6 +115,16 @@ async fn crds_are_created_updated_and_never_replaced_by_older_ones() -> Tested {
         "99.0.0"
     );
     no_rights_and_terminating(&fleet, &hub).await
+}
+
+/// Applies those of distribution as well, each of which has this result.
+async fn of_distribution_are(kubeconfig: &Path, result: &str) {
+    let printed = fleetdex(kubeconfig, &["crd", "apply", "--distribute"]).await;
+    assert!(printed.success, "{}", printed.text);
+    for file in fleetdex_cli::crd::of_distribution() {
+        let line = format!("{}: {result}\n", file.crd.metadata.name.unwrap());
+        assert!(printed.text.contains(&line), "{line}{}", printed.text);
+    }
 }
 
 /// Errors that say what to do.
@@ -200,6 +215,8 @@ async fn what_is_karmadas_is_left_alone() -> Tested {
             result == "created" || name == CUSTOMIZATIONS
         );
     }
+    let expected = "left alone: this is a Karmada control plane, and Karmada installs it";
+    of_distribution_are(&kubeconfig, expected).await;
     let after = crd(&hub, CUSTOMIZATIONS).await.unwrap();
     assert_eq!(after["spec"], of_karmada["spec"]);
     assert_eq!(

@@ -70,6 +70,25 @@ async fn the_chart_renders_with_no_option_and_with_every_option() {
     assert!(!everything.contains("fleetdex-serving"), "{everything}");
 }
 
+/// The hook applies the CRDs of distribution, and has rights on them, where it is enabled only.
+#[tokio::test]
+async fn the_crds_of_distribution_are_applied_where_it_is_enabled() {
+    let enabled = "distribute.enabled=true";
+    let (plain, distributing) = (render(&[]).await, render(&[enabled]).await);
+    assert!(!plain.contains("--distribute"), "{plain}");
+    assert_contains(
+        &distributing,
+        "args: [crd, apply, --keep-newer, --distribute]",
+    );
+    for file in fleetdex_cli::crd::of_distribution() {
+        let name = file.crd.metadata.name.unwrap();
+        let line = format!("\n      - {name}\n");
+        assert!(!plain.contains(&line), "{plain}");
+        assert_contains(&distributing, &line);
+    }
+    assert_contains(&distributing, "\n      - v1alpha2.work.karmada.io\n");
+}
+
 #[tokio::test]
 async fn alert_rules_are_those_of_the_file_and_cannot_be_missing() -> Tested {
     const RULES: &str = "# A comment.\ngroups:\n- name: test\n  rules:\n  - alert: Down\n    expr: up == 0\n    annotations:\n      summary: \"{{ $labels.cluster }} is down\"\n";
@@ -120,6 +139,7 @@ async fn typing_errors_are_refused_with_the_name_of_the_value() {
         ("image.tagg=1", "tagg"),
         ("image.pullPolicy=always", "pullPolicy"),
         ("crds.aply=true", "aply"),
+        ("distribute.enable=true", "enable"),
         ("secrets[0].name=x", "secrets/0"),
         ("secretHosts.mode=on", "mode"),
         ("clusters.sources={karmda}", "sources/0"),

@@ -1,0 +1,95 @@
+//! One workload of the control plane in two members: the plan, the division 2:1, a drift that is
+//! repaired, and the summed status.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::{
+    printing::{heading, show_command},
+    session::Session,
+    setup::write,
+};
+use crate::{fleet::Fleet, operator::Operator, poll::eventually};
+
+const MANIFEST: &str = include_str!("../../demo/distribution.yaml");
+/// Ten times what a busy machine with two cores needs.
+const DEADLINE: Duration = Duration::from_mins(1);
+const GREETER: &str = "-n default get deployment greeter";
+
+/// Shows what distribution does.
+pub async fn show(fleet: &Fleet, session: &Session, operator: &Operator) -> Result<()> {
+    write(&fleet.dir().join("distribution.yaml"), MANIFEST)?;
+    heading("Distribute: where a workload would go, before anything is applied");
+    // Its exit code says that something would be written.
+    show_planned(session, "fleetdex plan -f $DEMO/distribution.yaml").await?;
+
+    heading("The same, applied: two of three replicas in member1, one in member2");
+    show_command(session, "kubectl apply -f $DEMO/distribution.yaml").await?;
+    for (member, replicas) in [("member1", 2), ("member2", 1)] {
+        until(session, operator, member, |found| {
+            found["spec"]["replicas"] == replicas
+        })
+        .await?;
+        show_command(session, &format!("kubectl --context {member} {GREETER}")).await?;
+    }
+
+    heading("A change by hand in a member is set back");
+    let scale = "kubectl --context member1 -n default scale deployment greeter --replicas=7";
+    show_command(session, scale).await?;
+    until(session, operator, "member1", |found| {
+        found["spec"]["replicas"] == 2
+    })
+    .await?;
+    show_command(session, &format!("kubectl --context member1 {GREETER}")).await?;
+
+    heading("What the members report, summed up on the control plane");
+    // Nothing runs the pods of the demo: their status is written here.
+    for (member, replicas) in [("member1", 2), ("member2", 1)] {
+        let status = format!(
+            "{{\"status\":{{\"observedGeneration\":99,\"replicas\":{replicas},\
+             \"updatedReplicas\":{replicas},\"readyReplicas\":{replicas},\
+             \"availableReplicas\":{replicas}}}}}"
+        );
+        let patch = format!(
+            "kubectl --context {member} -n default patch deployment greeter --subresource=status \
+             --type=merge -p '{status}'"
+        );
+        session.shell(&patch).await?;
+    }
+    until(session, operator, "control-plane", |found| {
+        found["status"]["readyReplicas"] == 3
+    })
+    .await?;
+    show_command(session, &format!("kubectl {GREETER}")).await?;
+    show_command(session, "kubectl -n default get rb").await?;
+    Ok(())
+}
+
+/// Prints a plan, which has changes.
+async fn show_planned(session: &Session, line: &str) -> Result<()> {
+    println!("$ {line}");
+    let output = session.shell(&format!("{line} || [ $? -eq 1 ]")).await?;
+    print!("{output}");
+    ensure!(output.contains("greeter"), "the plan has no greeter");
+    Ok(())
+}
+
+/// Waits until something holds of the workload in a cluster.
+async fn until(
+    session: &Session,
+    operator: &Operator,
+    context: &str,
+    holds: impl Fn(&Value) -> bool,
+) -> Result<()> {
+    let line = format!("kubectl --context {context} {GREETER} -o json");
+    let what = format!("the workload is right in {context}");
+    let right = eventually(&what, DEADLINE, || async {
+        let text = session.shell(&line).await?;
+        let found: Value = serde_json::from_str(&text).context("reading a Deployment")?;
+        ensure!(holds(&found), "{found}");
+        Ok(())
+    });
+    right.await.with_context(|| operator.process().log_tail(20))
+}

@@ -1,0 +1,9 @@
+//! Objects of the control plane in real members: where they go, what they are there, what stays the
+//! member's own, what is deleted, and what is reported back.
+
+mod deleting;
+mod document_004;
+mod faults;
+mod fixture;
+mod staying_right;
+mod writing;

@@ -1,0 +1,205 @@
+//! What the pure plan says of the state of the control plane.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use fakes::apiserver::Server;
+use fleetdex_core::{
+    kinds::{self, BuiltIn},
+    model::{Gvk, Resource},
+    planted::without_bugs,
+};
+use fleetdex_distribution::{
+    binding::KnownBinding,
+    claim::Policy,
+    cluster::TargetCluster,
+    desired::Operations,
+    overrides::ObjectOverrides,
+    plan::{DistributionInputs, DistributionPlan, LeftoverFate, Leftovers, plan},
+    template_name::TemplateName,
+};
+use fleetdex_interpreter::{Request, Response, levels::LevelAnswer, rules::RuleSet, value::text};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{
+    operator::labels,
+    servers::{
+        BINDINGS, CLUSTER_BINDINGS, CLUSTER_OVERRIDES, CLUSTER_POLICIES, DISTRIBUTED, MEMBERS,
+        OVERRIDES, POLICIES,
+    },
+    timeline::Place,
+};
+use crate::interpreter::Rules;
+
+/// What the pure plan says.
+pub struct Expected {
+    /// The plan.
+    pub plan: DistributionPlan,
+    /// What becomes of copies.
+    pub leftovers: Leftovers,
+    /// The objects of the control plane, and the objects of its bindings.
+    pub names: BTreeSet<TemplateName>,
+    /// The objects of the control plane.
+    pub templates: BTreeSet<TemplateName>,
+    /// The objects that have bindings.
+    pub bound: BTreeSet<TemplateName>,
+    /// The most replicas that members may get, whichever of them were connected.
+    pub most_replicas: BTreeMap<Place, i64>,
+}
+
+impl Expected {
+    /// Plans for a control plane as it is now.
+    pub fn of(control_plane: &Server) -> anyhow::Result<Self> {
+        let inputs = inputs(control_plane)?;
+        let rules = BuiltInRules(Rules::BuiltIn.rule_set());
+        let (plan, leftovers) = without_bugs(|| {
+            let plan = plan(&inputs, &rules);
+            let leftovers = Leftovers::of(&plan, &inputs);
+            (plan, leftovers)
+        });
+        let templates: BTreeSet<TemplateName> = inputs
+            .templates
+            .iter()
+            .map(|object| TemplateName::of(object))
+            .collect();
+        let bound: BTreeSet<TemplateName> = inputs.previous.keys().cloned().collect();
+        Ok(Self {
+            names: templates.union(&bound).cloned().collect(),
+            plan,
+            leftovers,
+            templates,
+            bound,
+            most_replicas: most_replicas(inputs, &rules),
+        })
+    }
+
+    /// What becomes of a copy.
+    pub fn fate(&self, member: &str, name: &TemplateName) -> LeftoverFate {
+        without_bugs(|| self.leftovers.fate(member, name))
+    }
+}
+
+/// Members that were never connected get nothing. An object that was placed without them stays as
+/// it was placed.
+fn most_replicas(mut inputs: DistributionInputs, rules: &BuiltInRules) -> BTreeMap<Place, i64> {
+    inputs
+        .templates
+        .retain(|object| text(&**object, &["kind"]) == "Deployment");
+    let served =
+        DISTRIBUTED.map(|(_, api_version, kind)| (api_version.to_owned(), kind.to_owned()));
+    let mut most: BTreeMap<Place, i64> = BTreeMap::new();
+    for connected in 1..1_usize << MEMBERS.len() {
+        for (number, cluster) in inputs.clusters.iter_mut().enumerate() {
+            let is_connected = connected & (1 << number) != 0;
+            let kinds = served.iter().filter(|_| is_connected).cloned();
+            cluster.served = Some(kinds.collect());
+        }
+        let plan = without_bugs(|| plan(&inputs, rules));
+        for binding in plan.bindings {
+            for target in binding.clusters {
+                let place = (target.name, binding.resource.clone());
+                let known = most.entry(place).or_default();
+                *known = (*known).max(target.replicas);
+            }
+        }
+    }
+    most
+}
+
+/// The objects of a resource, with their kind.
+pub fn objects(server: &Server, resource: &str) -> anyhow::Result<Vec<Value>> {
+    let refused = |status| anyhow::anyhow!("{resource}: {status:?}");
+    let mut found = Vec::new();
+    for stored in server.objects(resource, None).map_err(refused)? {
+        let object = server.object(resource, stored.namespace.as_deref(), &stored.name);
+        found.extend(object.map_err(refused)?);
+    }
+    Ok(found)
+}
+
+fn inputs(control_plane: &Server) -> anyhow::Result<DistributionInputs> {
+    let mut inputs = DistributionInputs::default();
+    for name in MEMBERS {
+        inputs.clusters.push(TargetCluster {
+            name: name.to_owned(),
+            labels: labels(name),
+            ..TargetCluster::default()
+        });
+    }
+    for resource in [POLICIES, CLUSTER_POLICIES] {
+        for object in objects(control_plane, resource)? {
+            let (namespace, name, spec) = policy(&object)?;
+            inputs.policies.push(Policy {
+                namespace,
+                name,
+                spec,
+            });
+        }
+    }
+    for resource in [OVERRIDES, CLUSTER_OVERRIDES] {
+        for object in objects(control_plane, resource)? {
+            let (namespace, name, spec) = policy(&object)?;
+            inputs.overrides.push(ObjectOverrides {
+                namespace,
+                name,
+                spec,
+            });
+        }
+    }
+    for resource in [BINDINGS, CLUSTER_BINDINGS] {
+        for object in objects(control_plane, resource)? {
+            let known = KnownBinding::read(&object)?;
+            inputs.previous.insert(known.name, known.previous);
+        }
+    }
+    for (resource, _, _) in DISTRIBUTED {
+        for mut object in objects(control_plane, resource)? {
+            without_server_fields(&mut object);
+            inputs.templates.push(Arc::new(object));
+        }
+    }
+    Ok(inputs)
+}
+
+fn policy<T: DeserializeOwned>(object: &Value) -> anyhow::Result<(Option<String>, String, Arc<T>)> {
+    let name = TemplateName::of(object);
+    let namespace = Some(name.namespace).filter(|namespace| !namespace.is_empty());
+    let spec = T::deserialize(&object["spec"])?;
+    Ok((namespace, name.name, Arc::new(spec)))
+}
+
+/// Removes what the distributor does not look at.
+fn without_server_fields(object: &mut Value) {
+    if let Some(members) = object.as_object_mut() {
+        members.shift_remove("status");
+    }
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.shift_remove("managedFields");
+        metadata.shift_remove("resourceVersion");
+    }
+}
+
+struct BuiltInRules(Arc<RuleSet>);
+
+impl Operations for BuiltInRules {
+    fn run(&self, request: &Request<'_>) -> Result<Option<Response>, String> {
+        let object = request.object();
+        let gvk = Gvk::from_api_version(text(object, &["apiVersion"]), text(object, &["kind"]));
+        let resource = kinds::find(&gvk).map(BuiltIn::resource);
+        let resource = resource.unwrap_or_else(|| Resource {
+            gvk,
+            plural: "unknown".into(),
+            namespaced: true,
+        });
+        match self.0.levels().answer(request, &resource) {
+            LevelAnswer::Decided { result, .. } => {
+                result.map(Some).map_err(|error| error.to_string())
+            }
+            LevelAnswer::AskWebhook(_) => Err("there are no webhooks".to_owned()),
+            LevelAnswer::NoRule => Ok(None),
+        }
+    }
+}
