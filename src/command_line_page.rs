@@ -38,7 +38,7 @@ fn the_page_of_the_command_line_is_generated_from_the_arguments() {
 /// Variables of commands that end by themselves: where something is, who asks, and how the operator
 /// is installed, which `doctor` and `migrate` look at. What a command
 /// does and prints is said by its arguments alone, so that an exported word changes no later one.
-const ENVIRONMENT: [&str; 25] = [
+const ENVIRONMENT: [&str; 26] = [
     "FLEETDEX_ADMIN_URL",
     "FLEETDEX_ALLOW_SAME_CLUSTER",
     "FLEETDEX_ALLOW_SECRET_HOSTS",

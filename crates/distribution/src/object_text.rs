@@ -6,8 +6,16 @@ use serde::{Serialize, Serializer, ser::Error as _};
 use serde_json::{Value, value::RawValue};
 
 /// An object as JSON text. Clones share it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ObjectText(Arc<str>);
+
+impl PartialEq for ObjectText {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl Eq for ObjectText {}
 
 impl ObjectText {
     /// The object.

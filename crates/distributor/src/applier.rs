@@ -490,7 +490,7 @@ impl<'c> ConnectedMember<'c> {
         let name = name.clone();
         Some(
             async move {
-                let released = applying.release(&name).await;
+                let released = applying.release(&name, &copy).await;
                 Done::Removed(name, released)
             }
             .boxed(),

@@ -216,11 +216,20 @@ impl Applying {
     }
 
     /// Makes a copy the cluster's own: it stays, and Fleetdex forgets it.
-    pub async fn release(&self, name: &TemplateName) -> Result<(), ObjectRequestError> {
-        let patch = json!({"metadata": {
+    pub async fn release(
+        &self,
+        name: &TemplateName,
+        copy: &Copy,
+    ) -> Result<(), ObjectRequestError> {
+        let mut patch = json!({"metadata": {
+            // Another object that has taken its name keeps its labels.
+            "uid": *copy.uid,
             "labels": {CONTROL_PLANE_LABEL: null},
             "annotations": {marks::WRITTEN_ANNOTATION: null},
         }});
+        if copy.version > 0 {
+            patch["metadata"]["resourceVersion"] = copy.version.to_string().into();
+        }
         match self.client.merge(name, &patch).await {
             Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => Ok(()),
             other => other.map(drop),

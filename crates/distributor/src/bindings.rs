@@ -1,6 +1,9 @@
 //! Writes the bindings of a plan to the control plane.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use fleetdex_core::{
     model::causes,
@@ -16,6 +19,7 @@ use fleetdex_distribution::{
 };
 use fleetdex_interpreter::value::text;
 use futures::{StreamExt as _, stream};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::{
@@ -61,6 +65,16 @@ pub struct BindingWriter {
     pub client: BindingClient,
     /// The control plane.
     pub origin: CopyOrigin,
+    /// The bindings that were as they shall be in the last plan.
+    pub right: Mutex<BTreeMap<TemplateName, RightBinding>>,
+}
+
+/// A binding that was as it shall be, and by what.
+pub struct RightBinding {
+    planned: PlannedBinding,
+    leaving: BTreeSet<String>,
+    uid: String,
+    current: Arc<Value>,
 }
 
 /// What was written.
@@ -144,6 +158,7 @@ impl BindingWriter {
         let mut tasks = Vec::new();
         let mut planned = BTreeSet::new();
         let mut taken = BTreeSet::new();
+        let mut right = self.right.lock();
         // Those that have their binding already come first.
         let has_binding = |one: &&PlannedBinding| read.bindings.contains_key(&one.resource);
         let (bound, new): (Vec<_>, Vec<_>) = plan.bindings.iter().partition(has_binding);
@@ -165,11 +180,35 @@ impl BindingWriter {
                 tasks.push((name.clone(), BindingTask::LetGo));
                 continue;
             }
-            let wanted = self.wanted(one, template, read, &may_have_copy);
-            if !current.is_some_and(|current| is_as_wanted(&current.object, &wanted)) {
-                tasks.push((name.clone(), BindingTask::Apply(wanted)));
+            let leaving = leaving(one, read, &may_have_copy);
+            let uid = text(*template, &["metadata", "uid"]);
+            let is_right = current.is_some_and(|current| {
+                right.get(name).is_some_and(|right| {
+                    Arc::ptr_eq(&right.current, &current.object)
+                        && right.uid == uid
+                        && right.leaving == leaving
+                        && right.planned == *one
+                })
+            });
+            if is_right {
+                continue;
+            }
+            let wanted = self.wanted(one, template, &leaving, read);
+            match current.filter(|current| is_as_wanted(&current.object, &wanted)) {
+                Some(current) => {
+                    let binding = RightBinding {
+                        planned: one.clone(),
+                        leaving,
+                        uid: uid.to_owned(),
+                        current: Arc::clone(&current.object),
+                    };
+                    right.insert(name.clone(), binding);
+                }
+                None => tasks.push((name.clone(), BindingTask::Apply(wanted))),
             }
         }
+        right.retain(|name, _| planned.contains(name));
+        drop(right);
         for (name, current) in &read.bindings {
             if planned.contains(name) {
                 continue;
@@ -195,18 +234,11 @@ impl BindingWriter {
         &self,
         planned: &PlannedBinding,
         template: &Value,
+        leaving: &BTreeSet<String>,
         read: &ReadInputs,
-        may_have_copy: &impl Fn(&TemplateName, &String) -> bool,
     ) -> Value {
-        let name = &planned.resource;
-        let previous = read.plan.previous.get(name);
-        let mut leaving = previous.map(clusters_with_copies).unwrap_or_default();
-        let chosen = planned.cluster_names();
-        leaving.retain(|cluster| !chosen.contains(cluster) && may_have_copy(name, cluster));
-        if planted(Bug::DistributionForgetsLeaving) {
-            leaving.clear();
-        }
-        let wanted = binding::binding(planned, template, &leaving, previous);
+        let previous = read.plan.previous.get(&planned.resource);
+        let wanted = binding::binding(planned, template, leaving, previous);
         let hash = marks::hash(&wanted);
         marks::marked(wanted, &self.origin, &hash)
     }
@@ -251,6 +283,23 @@ impl BindingWriter {
             other => other.map(drop),
         }
     }
+}
+
+/// The clusters that may still have a copy, and do not get it any more.
+fn leaving(
+    planned: &PlannedBinding,
+    read: &ReadInputs,
+    may_have_copy: &impl Fn(&TemplateName, &String) -> bool,
+) -> BTreeSet<String> {
+    let name = &planned.resource;
+    let previous = read.plan.previous.get(name);
+    let mut leaving = previous.map(clusters_with_copies).unwrap_or_default();
+    let chosen = planned.cluster_names();
+    leaving.retain(|cluster| !chosen.contains(cluster) && may_have_copy(name, cluster));
+    if planted(Bug::DistributionForgetsLeaving) {
+        leaving.clear();
+    }
+    leaving
 }
 
 /// Whether a binding is as it shall be; others may have finalizers of their own.

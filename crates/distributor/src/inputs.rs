@@ -50,10 +50,45 @@ pub struct ReadInputs {
     followed: BTreeSet<KindName>,
 }
 
+/// What bindings say that were read before, by their own names.
+#[derive(Default)]
+pub struct ParsedBindings(BTreeMap<TemplateName, ParsedBinding>);
+
+struct ParsedBinding {
+    binding: ControlPlaneObject,
+    known: Option<KnownBinding>,
+    is_used: bool,
+}
+
+impl ParsedBindings {
+    fn get(&mut self, binding: &ControlPlaneObject) -> Option<&ParsedBinding> {
+        let parsed = self.0.get_mut(&TemplateName::of(&binding.object))?;
+        let is_same = Arc::ptr_eq(&parsed.binding.object, &binding.object)
+            && Arc::ptr_eq(&parsed.binding.status, &binding.status);
+        parsed.is_used = is_same;
+        is_same.then_some(&*parsed)
+    }
+
+    fn add(&mut self, binding: &ControlPlaneObject, known: Option<KnownBinding>) {
+        let parsed = ParsedBinding {
+            binding: binding.clone(),
+            known,
+            is_used: true,
+        };
+        self.0.insert(TemplateName::of(&binding.object), parsed);
+    }
+
+    fn forget_unused(&mut self) {
+        self.0
+            .retain(|_, parsed| std::mem::take(&mut parsed.is_used));
+    }
+}
+
 /// Reads what a plan is made from.
 pub fn read(
     control_plane: &ControlPlaneObjects,
     members: &BTreeMap<ClusterName, MemberState>,
+    parsed: &mut ParsedBindings,
 ) -> ReadInputs {
     let mut read = ReadInputs::default();
     read.add_clusters(control_plane, members);
@@ -69,7 +104,7 @@ pub fn read(
     }
     for kind in [kinds::BINDING, kinds::CLUSTER_BINDING] {
         for object in control_plane.objects(kind) {
-            read.add_binding(object);
+            read.add_binding(object, parsed);
         }
     }
     for object in control_plane.objects(kinds::REBALANCER) {
@@ -79,6 +114,7 @@ pub fn read(
         read.add_namespace(&object.object);
     }
     read.add_templates(control_plane);
+    parsed.forget_unused();
     read
 }
 
@@ -185,7 +221,29 @@ impl ReadInputs {
         }
     }
 
-    fn add_binding(&mut self, binding: ControlPlaneObject) {
+    fn add_binding(&mut self, binding: ControlPlaneObject, parsed: &mut ParsedBindings) {
+        let known = match parsed.get(&binding) {
+            Some(parsed) => parsed.known.clone(),
+            None => {
+                let known = self.read_binding(&binding);
+                parsed.add(&binding, known.clone());
+                known
+            }
+        };
+        let Some(known) = known else {
+            return;
+        };
+        if let Some(time) = known.last_scheduled {
+            self.last_scheduled.insert(known.name.clone(), time);
+        }
+        self.plan
+            .previous
+            .insert(known.name.clone(), known.previous);
+        self.bindings.insert(known.name, binding);
+    }
+
+    /// What a binding says; `None`: it is not Fleetdex's.
+    fn read_binding(&mut self, binding: &ControlPlaneObject) -> Option<KnownBinding> {
         let mut whole = (*binding.object).clone();
         whole["status"] = (*binding.status).clone();
         let name = TemplateName::of(&whole);
@@ -195,20 +253,11 @@ impl ReadInputs {
             whole["metadata"]["annotations"] = Value::Null;
             KnownBinding::read(&whole)
         });
-        let Ok(known) = known else {
-            return;
-        };
-        // One that is for an object of another namespace, or under another name, is not Fleetdex's.
-        if name.namespace != known.name.namespace || name.name != binding_name(&known.name) {
-            return;
-        }
-        if let Some(time) = known.last_scheduled {
-            self.last_scheduled.insert(known.name.clone(), time);
-        }
-        self.plan
-            .previous
-            .insert(known.name.clone(), known.previous);
-        self.bindings.insert(known.name, binding);
+        let known = known.ok()?;
+        // One that is for an object of another namespace, or under another name, is another one's.
+        let is_own =
+            name.namespace == known.name.namespace && name.name == binding_name(&known.name);
+        is_own.then_some(known)
     }
 
     fn add_rebalancer(&mut self, rebalancer: &Value) {

@@ -54,6 +54,7 @@ use kube::{
     Api, Client,
     runtime::events::{Recorder, Reporter},
 };
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
     time::{sleep, timeout},
@@ -202,6 +203,7 @@ impl Distribution {
             client: context.control_plane.clone(),
             fence: context.replicas.fence(),
             interpreting: interpreting.clone(),
+            sent: Mutex::default(),
         };
         let appliers = ApplierContext {
             clusters: Arc::clone(&context.clusters),
@@ -230,6 +232,7 @@ impl Distribution {
                     control_plane: Arc::clone(uid),
                     cluster: "".into(),
                 },
+                right: Mutex::default(),
             },
             rebalancers: RebalancerWriter {
                 client: client_of(context, kinds::REBALANCER, "workloadrebalancers", false),

@@ -35,7 +35,7 @@ use self::known_bindings::KnownBindings;
 use crate::{
     bindings::{BindingWriter, WrittenBindings},
     control_plane::{ControlPlane, KindName, kind_name, kinds},
-    inputs::{self, ReadInputs},
+    inputs::{self, ParsedBindings, ReadInputs},
     interpreting::{Interpreting, PlanMemory, PlanOperations},
     published::PublishedPlan,
     rebalancers::RebalancerWriter,
@@ -90,6 +90,7 @@ pub struct PlannerState {
     memory: PlanMemory,
     made_by: PlanBasis,
     reservations: Reservations,
+    parsed_bindings: ParsedBindings,
     known_bindings: KnownBindings,
 }
 
@@ -148,7 +149,11 @@ impl DistributionPlanner {
         }
         // Read before the objects: what is complete now stays so, or a change notifies.
         let is_complete = self.is_complete(&wanted);
-        let mut read = inputs::read(&objects, &self.clusters.states());
+        let mut read = inputs::read(
+            &objects,
+            &self.clusters.states(),
+            &mut self.state.parsed_bindings,
+        );
         self.board.set_problems(std::mem::take(&mut read.problems));
         if !self.room.add_to(&mut read.plan, &self.clusters) {
             self.bar_deletions();

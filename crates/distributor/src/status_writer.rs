@@ -15,6 +15,7 @@ use futures::{StreamExt as _, stream};
 use http::StatusCode;
 use jiff::Timestamp;
 use kube::Client;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
     sync::watch,
@@ -65,6 +66,8 @@ pub struct StatusWriter {
     pub fence: WriteFence,
     /// Rules and webhooks.
     pub interpreting: Interpreting,
+    /// The statuses that were sent, until the watch of bindings has them.
+    pub sent: Mutex<BTreeMap<TemplateName, Value>>,
 }
 
 impl StatusWriter {
@@ -135,10 +138,22 @@ impl StatusWriter {
             now: Timestamp::now(),
         };
         let status = binding_status(&reported);
-        if !is_same(&current.status, &status) {
+        if self.is_other(&binding, &current.status, &status) {
             write_status(client, &binding, &status).await?;
         }
         self.report_on_template(name, &report).await
+    }
+
+    /// Whether a status has to be written: the watch may not have sent yet what was sent last.
+    fn is_other(&self, binding: &TemplateName, known: &Value, status: &Value) -> bool {
+        let mut sent = self.sent.lock();
+        let is_known = is_same(known, status);
+        if is_known && sent.get(binding).is_none_or(|sent| is_same(sent, status)) {
+            sent.remove(binding);
+            return false;
+        }
+        sent.insert(binding.clone(), status.clone());
+        true
     }
 
     /// An object that is gone, whose copies are not.
