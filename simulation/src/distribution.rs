@@ -4,8 +4,9 @@
 //! make.
 //!
 //! - [`servers`], [`operator`]: the fake servers, and the distributor as a process.
-//! - [`objects`], [`operations`]: random templates and policies, and what happens to them.
-//! - [`guard`], [`timeline`]: judge each write of an operator when it is done.
+//! - [`objects`], [`operations`], [`member_operations`]: random templates and policies, and what
+//!   happens to them and to their copies.
+//! - [`guard`], [`guarded_replicas`], [`timeline`]: judge each write of an operator when it is done.
 //! - [`expected`], [`oracle`]: what the pure plan says, and how servers differ from it;
 //!   [`differences`] says where.
 //! - [`brake`]: many deletions at once.
@@ -14,6 +15,8 @@ mod brake;
 mod differences;
 mod expected;
 mod guard;
+mod guarded_replicas;
+mod member_operations;
 mod objects;
 mod operations;
 mod operator;

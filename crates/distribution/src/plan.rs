@@ -252,6 +252,12 @@ impl<'a, O: Operations> Planner<'a, O> {
             room: &room_of,
         }
         .place();
+        if let Some(allowed) = self.allowed(one) {
+            // What a binding says of the past reaches no other cluster, either.
+            placed
+                .clusters
+                .retain(|cluster| allowed.contains(&cluster.name));
+        }
         placed.forbid(&forbidden);
         let shares: Shares = placed
             .clusters

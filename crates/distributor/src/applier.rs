@@ -660,16 +660,16 @@ impl<'c> ConnectedMember<'c> {
             let is_left = !self.desired.objects.contains_key(&name)
                 && self.fate(&name) == LeftoverFate::Deleted
                 && !self.busy.contains(&key);
+            // One that has changed since may have been released, or unmarked by a user.
+            let copy = self.copies.get(&name).filter(|copy| copy.uid == uid);
             let resource = self.copies.resource(&kind).cloned().filter(|_| is_left);
-            let Some(resource) = resource else {
+            let (Some(resource), Some(copy)) = (resource, copy) else {
                 self.queue.insert(key);
                 continue;
             };
             self.busy.insert(key);
             let client = self.applying(resource).client;
-            // One that has changed since may have been released, or unmarked by a user.
-            let copy = self.copies.get(&name);
-            let version = copy.map(|copy| copy.version).filter(|version| *version > 0);
+            let version = Some(copy.version).filter(|version| *version > 0);
             self.running.push(
                 async move {
                     let deleted = client.delete(&name, &uid, version).await;

@@ -16,7 +16,7 @@ const SHOWN: usize = 5;
 /// Says which deletions are held.
 #[derive(Clone)]
 pub struct HeldDeletions {
-    /// Where bindings are told.
+    /// What the bindings report.
     pub board: Arc<StatusBoard>,
     /// Writes Events.
     pub recorder: Arc<Recorder>,

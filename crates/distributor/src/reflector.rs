@@ -157,7 +157,9 @@ impl<R: Reflect> Reflected<R> {
 
     /// Whether the first list may arrive any moment.
     pub fn is_awaited(&self) -> bool {
-        !self.contents.read().was_complete && self.since.elapsed() < FIRST_LIST
+        let contents = self.contents.read();
+        let has_failed = contents.fault.is_some();
+        !contents.was_complete && !has_failed && self.since.elapsed() < FIRST_LIST
     }
 
     /// Why not all objects are known, if something failed.

@@ -11,7 +11,6 @@ use fleetdex_core::model::ClusterName;
 use fleetdex_distribution::{
     binding::KnownBinding, plan::LeftoverFate, template_name::TemplateName,
 };
-use fleetdex_interpreter::value::{list, text};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -25,8 +24,6 @@ use super::{
 
 /// Between a look at an object and the write that follows from it.
 const RACE: Duration = Duration::from_millis(500);
-/// What is done twice in this time is no race.
-const REPEATED: Duration = Duration::from_secs(10);
 /// How long a write may take until its server has it.
 const IN_FLIGHT: Duration = Duration::from_secs(1);
 /// How long the former leader may still be told that it is not the leader any more.
@@ -40,10 +37,11 @@ struct Foreign {
     was_copy: bool,
 }
 
-struct State {
+/// What is known of the members, and what was wrong.
+pub(super) struct GuardState {
     control_plane: String,
     /// How old what an operator knows may be.
-    stale: Duration,
+    pub(super) stale: Duration,
     started: Instant,
     deleted: Timeline,
     released: Timeline,
@@ -53,11 +51,11 @@ struct State {
     /// When the copies that there are were made.
     made: BTreeMap<Place, Instant>,
     /// The most replicas that a plan has given.
-    allowance: BTreeMap<Place, i64>,
+    pub(super) allowance: BTreeMap<Place, i64>,
     /// When an autoscaler has set the replicas of a copy.
-    scaled: BTreeMap<Place, Instant>,
+    pub(super) scaled: BTreeMap<Place, Instant>,
     /// When these replicas were overwritten, as an operator may do that does not know it yet.
-    unscaled: BTreeMap<Place, Instant>,
+    pub(super) unscaled: BTreeMap<Place, Instant>,
     writes: u64,
     last_write: String,
     /// Who writes, since when, and who did before.
@@ -69,7 +67,7 @@ struct State {
 
 /// Judges every write of the operators. Clones share their state.
 #[derive(Clone)]
-pub struct Guard(Arc<Mutex<State>>);
+pub struct Guard(Arc<Mutex<GuardState>>);
 
 impl Guard {
     /// Observes the servers. `stale`: how old what an operator knows may be.
@@ -78,7 +76,7 @@ impl Guard {
         members: &BTreeMap<ClusterName, Server>,
         stale: Duration,
     ) -> Self {
-        let guard = Self(Arc::new(Mutex::new(State {
+        let guard = Self(Arc::new(Mutex::new(GuardState {
             control_plane: control_plane.identity(),
             stale,
             started: Instant::now(),
@@ -106,7 +104,7 @@ impl Guard {
         guard
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, GuardState> {
         self.0.lock()
     }
 
@@ -197,8 +195,8 @@ impl Guard {
     }
 }
 
-impl State {
-    fn violated(&mut self, what: &str, server: &str, write: &ClientWrite) {
+impl GuardState {
+    pub(super) fn violated(&mut self, what: &str, server: &str, write: &ClientWrite) {
         let after = self.started.elapsed().as_secs_f64();
         let violation = format!(
             "{what}: {after:.3} s after the start, {} of {} {} {}/{}{} in {server}",
@@ -385,49 +383,4 @@ impl State {
             self.violated(what, &place.0, write);
         }
     }
-
-    /// What an autoscaler has set stays.
-    fn judge_scaled(&mut self, place: &Place, write: &ClientWrite) {
-        let (Some(before), Some(after)) = (&write.before, &write.after) else {
-            return;
-        };
-        let has_changed = before["spec"]["replicas"] != after["spec"]["replicas"];
-        let is_known = self
-            .scaled
-            .get(place)
-            .is_some_and(|scaled| scaled.elapsed() >= self.stale);
-        if !has_changed || !is_scaled(before) {
-            return;
-        }
-        let last = self.unscaled.insert(place.clone(), Instant::now());
-        let is_repeated = last.is_some_and(|last| last.elapsed() < REPEATED);
-        if is_known || is_repeated {
-            let what = "the replicas that an autoscaler has set are overwritten";
-            self.violated(what, &place.0, write);
-        }
-    }
-
-    fn judge_replicas(&mut self, place: &Place, write: &ClientWrite) {
-        let replicas = |object: &Option<Value>| {
-            let object = object.as_ref()?;
-            object["spec"]["replicas"].as_i64()
-        };
-        let Some(now) = replicas(&write.after) else {
-            return;
-        };
-        let most = self.allowance.get(place).copied().unwrap_or(0);
-        if Some(now) != replicas(&write.before) && now > most {
-            let what =
-                format!("{now} replicas are written, and no plan has given more than {most}");
-            self.violated(&what, &place.0, write);
-        }
-    }
-}
-
-/// Whether an autoscaler has set the replicas of an object.
-pub fn is_scaled(object: &Value) -> bool {
-    let mut entries = list(object, &["metadata", "managedFields"]).iter();
-    entries.any(|entry| {
-        text(entry, &["subresource"]) == "scale" && text(entry, &["manager"]) != "kubectl"
-    })
 }

@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::{
     differences::collect_differences,
     expected::{Expected, objects},
-    guard::is_scaled,
-    operations::{EDITED, FOREIGN},
+    guarded_replicas::is_scaled,
+    member_operations::{EDITED, FOREIGN},
     servers::{BINDINGS, CLUSTER_BINDINGS, DISTRIBUTED, origin},
     world::World,
 };

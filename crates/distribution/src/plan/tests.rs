@@ -575,3 +575,94 @@ fn nothing_is_written_or_deleted_where_it_is_not_known_what_an_object_needs() {
     );
     assert_eq!(plan(&inputs, &BuiltIn).deletions.len(), 1);
 }
+
+#[test]
+fn a_policy_reaches_only_the_clusters_that_its_namespace_allows() {
+    let web = deployment("web", 1, "1");
+    let name = TemplateName::of(&web);
+    let mut inputs = inputs(
+        vec![policy("web", selecting("Deployment", &json!({})))],
+        vec![web],
+    );
+    let everywhere = plan(&inputs, &BuiltIn);
+    assert_eq!(shares(&everywhere, "web"), "m1=1 m2=1");
+    // A binding that says otherwise does not help.
+    let previous = PreviousPlacement {
+        clusters: [("m1".to_owned(), 1)].into(),
+        ..PreviousPlacement::default()
+    };
+    inputs.previous.insert(name, previous);
+    for (allowed, expected) in [(vec!["m2"], "m2=1"), (vec![], "")] {
+        let allowed = allowed.into_iter().map(str::to_owned).collect();
+        inputs.allowed_clusters.insert("shop".to_owned(), allowed);
+        let plan = plan(&inputs, &BuiltIn);
+        assert_eq!(shares(&plan, "web"), expected);
+        let reason = &plan.bindings[0].not_chosen[0].reason;
+        assert!(reason.contains("does not allow it"), "{reason}");
+    }
+}
+
+#[test]
+fn what_objects_need_goes_with_the_last_of_them_and_never_with_a_policy() {
+    let settings = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "settings", "namespace": "shop"},
+    });
+    let web = deployment("web", 1, "1");
+    let (needed, requirer) = (TemplateName::of(&settings), TemplateName::of(&web));
+    let both: crate::division::Shares = [("m1".to_owned(), 1), ("m2".to_owned(), 1)].into();
+    let mut inputs = inputs(Vec::new(), vec![settings, web]);
+    let of_settings = PreviousPlacement {
+        clusters: both.clone(),
+        required_by: vec![("shop".to_owned(), "web-deployment".to_owned())],
+        is_needed_only: true,
+        ..PreviousPlacement::default()
+    };
+    inputs.previous.insert(needed.clone(), of_settings);
+    let of_web = PreviousPlacement {
+        clusters: both,
+        ..PreviousPlacement::default()
+    };
+    inputs.previous.insert(requirer.clone(), of_web);
+    let fate = |inputs: &DistributionInputs| {
+        let plan = plan(inputs, &BuiltIn);
+        Leftovers::of(&plan, inputs).fate("m1", &needed)
+    };
+    // Its policy is gone, and it may still run.
+    assert_eq!(fate(&inputs), LeftoverFate::Stays);
+    // It is placed elsewhere, and does not need the settings any more.
+    let mut spec = selecting(
+        "Deployment",
+        &json!({"clusterAffinity": {"clusterNames": ["m2"]}}),
+    );
+    inputs.policies.push(policy("web", spec.clone()));
+    assert_eq!(fate(&inputs), LeftoverFate::Deleted);
+    spec["propagateDeps"] = true.into();
+    inputs.policies = vec![policy("web", spec)];
+    assert_eq!(fate(&inputs), LeftoverFate::Deleted);
+    // The object itself is gone.
+    inputs.policies.clear();
+    inputs
+        .templates
+        .retain(|object| TemplateName::of(object) != requirer);
+    assert_eq!(fate(&inputs), LeftoverFate::Deleted);
+}
+
+#[test]
+fn copies_that_hold_the_things_of_others_are_released() {
+    for (kind, expected) in [
+        ("Namespace", LeftoverFate::Released),
+        ("PersistentVolumeClaim", LeftoverFate::Released),
+        ("ConfigMap", LeftoverFate::Deleted),
+    ] {
+        let name = TemplateName {
+            api_version: "v1".to_owned(),
+            kind: kind.to_owned(),
+            ..TemplateName::default()
+        };
+        let inputs = inputs(Vec::new(), Vec::new());
+        let leftovers = Leftovers::of(&plan(&inputs, &BuiltIn), &inputs);
+        assert_eq!(leftovers.fate("m1", &name), expected, "{kind}");
+        assert_eq!(leftovers.fate("unknown", &name), LeftoverFate::Stays);
+    }
+}
