@@ -141,6 +141,8 @@ struct ConnectedMember<'c> {
     since: Instant,
     /// Until when a write that was not answered may still arrive.
     unanswered: BTreeMap<TemplateName, Instant>,
+    /// Until when the watch may still send what was written.
+    written_until: BTreeMap<TemplateName, Instant>,
     discovery: Arc<Discovery>,
     desired: Arc<DesiredCluster>,
     plan: Arc<PublishedPlan>,
@@ -181,6 +183,7 @@ impl<'c> ConnectedMember<'c> {
             origin,
             since: Instant::now(),
             unanswered: BTreeMap::new(),
+            written_until: BTreeMap::new(),
             discovery: Arc::default(),
             desired: Arc::default(),
             plan: Arc::default(),
@@ -329,6 +332,7 @@ impl<'c> ConnectedMember<'c> {
             .retain(|name, _| !replaced.contains(&(name.api_version.clone(), name.kind.clone())));
         let now = Instant::now();
         self.unanswered.retain(|_, until| *until > now);
+        self.written_until.retain(|_, until| *until > now);
         self.queue_kinds(&replaced);
         if !replaced.is_empty() || self.absences_at.is_some_and(|at| at <= now) {
             self.report_absent();
@@ -378,13 +382,13 @@ impl<'c> ConnectedMember<'c> {
     fn may_arrive_until(&self, name: &TemplateName) -> Option<Instant> {
         let now = Instant::now();
         let is_busy = self.busy.contains(&(write_order(name), name.clone()));
-        if is_busy || self.written.contains_key(name) {
+        if is_busy {
             return Some(now + SETTLED);
         }
-        self.unanswered
-            .get(name)
-            .copied()
-            .filter(|until| *until > now)
+        // One that was deleted at once never comes in the version that was written.
+        let times = [self.unanswered.get(name), self.written_until.get(name)];
+        let latest = times.into_iter().flatten().max().copied();
+        latest.filter(|until| *until > now)
     }
 
     /// Looks at objects, in their order, while requests may be sent.
@@ -419,6 +423,7 @@ impl<'c> ConnectedMember<'c> {
                 return None;
             }
             self.written.remove(name);
+            self.written_until.remove(name);
         }
         let Some(desired) = self.desired.objects.get(name).cloned() else {
             return self.look_at_leftover(name, &kind);
@@ -560,6 +565,8 @@ impl<'c> ConnectedMember<'c> {
                     self.count(DistributionWrite::Written);
                     self.repairs.written(name);
                     self.written.insert(name.clone(), written.version);
+                    let until = Instant::now() + MAY_ARRIVE;
+                    self.written_until.insert(name.clone(), until);
                     match written.accepted {
                         Some(form) => self.accepted.insert(name.clone(), form),
                         None => self.accepted.remove(name),
