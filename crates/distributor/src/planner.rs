@@ -176,11 +176,13 @@ impl DistributionPlanner {
     async fn apply(&mut self, plan: DistributionPlan, read: ReadInputs, is_complete: bool) {
         let leftovers = Leftovers::of(&plan, &read.plan);
         self.state.reservations.placed(&plan, &read.plan.previous);
-        let written = self
+        let mut written = self
             .bindings
             .write(&plan, &read, &self.board, &leftovers, is_complete)
             .await;
         self.state.known_bindings.written(&plan, &read, &written);
+        // They are made again, and until then nothing says where their objects are.
+        written.unwritten.append(&mut written.let_go);
         let objects = self.control_plane.objects();
         self.rebalancers.write(objects, &read).await;
         self.publish(&plan, &read, leftovers, is_complete, written);

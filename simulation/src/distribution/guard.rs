@@ -26,8 +26,9 @@ use super::{
 const RACE: Duration = Duration::from_millis(500);
 /// How long a write may take until its server has it.
 const IN_FLIGHT: Duration = Duration::from_secs(1);
-/// How long the former leader may still be told that it is not the leader any more.
-const HANDOVER: Duration = Duration::from_secs(20);
+/// The former leader cannot be the leader again so soon: Leases are renewed every two seconds, and
+/// a new leader waits.
+const HANDOVER: Duration = Duration::from_secs(3);
 
 /// An object of a member that is not Fleetdex's.
 #[derive(Clone, Copy, Debug)]

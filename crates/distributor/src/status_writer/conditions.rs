@@ -9,7 +9,7 @@ use crate::status_board::{BindingReport, CopyReport};
 
 /// Bytes of a binding's `aggregatedStatus`, at most. The whole binding stays below 100 kB with a
 /// thousand clusters.
-const LARGEST_STATUS: usize = 48 << 10;
+const LARGEST_STATUS: usize = 32 << 10;
 /// Bytes of a condition's message, at most.
 const LARGEST_MESSAGE: usize = 8 << 10;
 

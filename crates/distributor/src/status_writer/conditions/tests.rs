@@ -136,7 +136,7 @@ fn a_thousand_clusters_are_summed_up() {
         let count = if has_status { 100 } else { 1_000 };
         let report = report(&targets[..count], clusters);
         let status = status_of(&report, &Value::Null, time(1));
-        assert!(status.to_string().len() < 64 << 10, "{size}");
+        assert!(status.to_string().len() < 48 << 10, "{size}");
         let items = status["aggregatedStatus"].as_array().unwrap();
         let of = |name: &str| items.iter().find(|item| item["clusterName"] == name);
         let broken = of("m0007").unwrap();
