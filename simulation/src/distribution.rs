@@ -41,9 +41,9 @@ const ROUNDS: std::ops::RangeInclusive<usize> = 1..=2;
 const DEADLINE: Duration = Duration::from_mins(20);
 /// How long nothing may be written until members count as converged: one that is not connected is
 /// tried again within 36 s.
-const STABLE: Duration = Duration::from_secs(60);
+const STABLE: Duration = Duration::from_mins(1);
 /// How long nothing may be written when everything is as it shall be.
-const QUIET: Duration = Duration::from_secs(60);
+const QUIET: Duration = Duration::from_mins(1);
 /// How long a new operator may take to connect and to read everything.
 const START: Duration = Duration::from_secs(90);
 

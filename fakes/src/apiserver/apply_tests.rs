@@ -58,6 +58,7 @@ impl Caller {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "a test")]
 fn map(data: Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": data })
 }

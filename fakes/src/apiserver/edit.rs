@@ -109,10 +109,10 @@ impl State {
         }
         let object = Object::from_value(&key, &identity, object)
             .managed_by(managed, &described.gvk.api_version());
-        if let Some((revision, existing)) = existing {
-            if existing.equals(&object) {
-                return Ok((revision, existing));
-            }
+        if let Some((revision, existing)) = existing
+            && existing.equals(&object)
+        {
+            return Ok((revision, existing));
         }
         let is_gone = identity.deleted.is_some() && !object.has_finalizers();
         let stored = (!is_gone).then(|| object.clone());

@@ -178,7 +178,7 @@ pub(super) fn value_at<'v>(object: &'v Value, path: &[String]) -> Option<&'v Val
         ("f:", name) => object.get(name)?,
         ("v:", text) => {
             let mut items = object.as_array()?.iter();
-            items.find(|item| item.to_string() == text)?
+            items.find(|item| json_text(item) == text)?
         }
         _ => {
             let mut items = object.as_array()?.iter();
@@ -186,6 +186,11 @@ pub(super) fn value_at<'v>(object: &'v Value, path: &[String]) -> Option<&'v Val
         }
     };
     value_at(next, rest)
+}
+
+/// How the path of an item of a set names it.
+fn json_text(item: &Value) -> String {
+    item.to_string()
 }
 
 /// Removes a field, and what is empty without it.
@@ -202,7 +207,7 @@ pub(super) fn remove_at(object: &mut Value, path: &[String]) {
                 }
             }
         }
-        (("v:", text), Value::Array(items)) => items.retain(|item| item.to_string() != text),
+        (("v:", text), Value::Array(items)) => items.retain(|item| json_text(item) != text),
         (_, Value::Array(items)) => {
             if rest.is_empty() {
                 items.retain(|item| key_of(item) != *first);

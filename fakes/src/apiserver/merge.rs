@@ -16,7 +16,7 @@ pub(super) fn apply(live: &mut Value, sent: &Value, member: &str, schema: Schema
             live.retain(|_, value| !value.is_null());
         }
         (Value::Array(known), Value::Array(items)) => match schema.list_type(member, items) {
-            ListType::Atomic => *known = items.clone(),
+            ListType::Atomic => known.clone_from(items),
             ListType::Set => {
                 let new = items.iter().filter(|item| !known.contains(item));
                 let new: Vec<Value> = new.cloned().collect();

@@ -121,7 +121,7 @@ fn apply(
         if object_request.is_status {
             return Err(Status::not_found(resource, name));
         }
-        return create(state, object_request, sent, &writer, schema);
+        return create(state, object_request, &sent, &writer, schema);
     };
     target.check(&sent, resource, name)?;
     let mut object = target.object.clone();
@@ -149,7 +149,7 @@ fn apply(
 fn create(
     state: &mut State,
     object_request: &ObjectRequest,
-    sent: Value,
+    sent: &Value,
     writer: &Writer,
     schema: Schema,
 ) -> Result<Response<Body>, Status> {
@@ -168,9 +168,9 @@ fn create(
         return Err(Status::conflict(&object_request.resource, name, &cause));
     }
     let mut managed = ManagedFields::default();
-    managed.set(writer, FieldSet::of(&sent, schema));
+    managed.set(writer, FieldSet::of(sent, schema));
     let mut object = Value::Object(Map::new());
-    merge::apply(&mut object, &sent, "", schema);
+    merge::apply(&mut object, sent, "", schema);
     let key = object_request.key();
     let resource = &object_request.resource;
     let (revision, object) = state.store(resource, key, members(object)?, managed)?;

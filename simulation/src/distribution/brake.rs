@@ -17,7 +17,7 @@ use super::{
 /// checked.
 const MANY: std::ops::Range<usize> = 16..24;
 /// How long nothing may be deleted.
-const HELD: Duration = Duration::from_secs(180);
+const HELD: Duration = Duration::from_mins(3);
 /// Long enough that earlier deletions do not count any more.
 const CALM: Duration = Duration::from_secs(70);
 
@@ -32,14 +32,14 @@ impl World {
                 json!({ "namespace": "default", "name": name, "labels": { "many": "yes" } });
             self.apply(MAPS, json!({ "metadata": metadata, "data": { "a": "1" } }))?;
         }
-        self.place_many(json!({}))?;
+        self.place_many(&json!({}))?;
         self.converge("with many objects").await?;
         sleep(CALM).await;
         self.guard
             .keep_all(Some("a deletion is done that is to be held"));
         let moves = self.random.random_ratio(1, 2);
         if moves {
-            self.place_many(json!({ "clusterAffinity": { "exclude": [MEMBERS[0]] } }))?;
+            self.place_many(&json!({ "clusterAffinity": { "exclude": [MEMBERS[0]] } }))?;
         } else {
             for name in &names {
                 self.control_plane
@@ -75,7 +75,7 @@ impl World {
         self.converge("after held deletions were let go").await
     }
 
-    fn place_many(&self, placement: Value) -> anyhow::Result<()> {
+    fn place_many(&self, placement: &Value) -> anyhow::Result<()> {
         let selector = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "namespace": "default",
             "labelSelector": { "matchLabels": { "many": "yes" } },
@@ -113,7 +113,7 @@ impl World {
                 let allowed =
                     self.control_plane
                         .edit(resource, namespace, &name.name, USER, |object| {
-                            object["metadata"]["annotations"][ALLOW_DELETION] = "true".into()
+                            object["metadata"]["annotations"][ALLOW_DELETION] = "true".into();
                         });
                 allowed.map_err(refused)?;
             }

@@ -70,7 +70,7 @@ impl World {
                 } else {
                     ("annotations", WRITTEN_ANNOTATION)
                 };
-                self.edit_copy(&server, resource, &name, HAND, |object| {
+                Self::edit_copy(&server, resource, &name, HAND, |object| {
                     if let Some(marks) = object["metadata"][member_of].as_object_mut() {
                         marks.shift_remove(mark);
                     }
@@ -84,7 +84,6 @@ impl World {
     }
 
     fn edit_copy(
-        &self,
         server: &Server,
         resource: &str,
         name: &TemplateName,
@@ -105,7 +104,7 @@ impl World {
         self.note("copy edited");
         let choice = self.random.random_range(0..5);
         let number = self.random.random_range(0..9);
-        self.edit_copy(server, resource, name, HAND, |object| match choice {
+        Self::edit_copy(server, resource, name, HAND, |object| match choice {
             0 => object["metadata"]["labels"]["hand"] = number.to_string().into(),
             1 => object["metadata"]["labels"]["tier"] = EDITED.into(),
             2 => object["metadata"]["annotations"]["hand"] = number.to_string().into(),
@@ -286,14 +285,14 @@ impl World {
         let set = |object: &mut Value| object["spec"]["replicas"] = replicas.into();
         if self.random.random_ratio(1, 3) {
             self.note("copy scaled by hand");
-            return self.edit_copy(server, DEPLOYMENTS, &name, SCALE, set);
+            return Self::edit_copy(server, DEPLOYMENTS, &name, SCALE, set);
         }
         self.note("copy scaled by an autoscaler");
-        self.edit_copy(server, DEPLOYMENTS, &name, AUTOSCALER, set)?;
+        Self::edit_copy(server, DEPLOYMENTS, &name, AUTOSCALER, set)?;
         self.guard.scaled(member, &name);
         // It scales again soon.
         sleep(LOOKED_AT).await;
-        self.edit_copy(server, DEPLOYMENTS, &name, AUTOSCALER, |object| {
+        Self::edit_copy(server, DEPLOYMENTS, &name, AUTOSCALER, |object| {
             object["spec"]["replicas"] = (replicas + 1).into();
         })?;
         self.guard.scaled(member, &name);

@@ -97,10 +97,10 @@ pub fn policy(random: &mut StdRng, number: usize) -> Value {
     if let Some(namespace) = namespace {
         metadata["namespace"] = namespace.into();
     }
-    json!({ "metadata": metadata, "spec": spec(random, selectors, name == "web") })
+    json!({ "metadata": metadata, "spec": spec(random, &selectors, name == "web") })
 }
 
-fn spec(random: &mut StdRng, selectors: Value, has_replicas: bool) -> Value {
+fn spec(random: &mut StdRng, selectors: &Value, has_replicas: bool) -> Value {
     let mut spec =
         json!({ "resourceSelectors": selectors, "placement": placement(random, has_replicas) });
     if random.random_ratio(1, 4) {

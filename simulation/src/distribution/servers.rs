@@ -149,10 +149,10 @@ fn latency(random: &mut StdRng) -> Duration {
 
 /// Creates a client that says whose it is in each request.
 pub fn client(server: &Server, agent: &str) -> kube::Client {
-    tagged(server, agent, Budget::new(intake::MemoryLimits::default()))
+    tagged(server, agent, &Budget::new(intake::MemoryLimits::default()))
 }
 
-fn tagged(server: &Server, agent: &str, budget: Budget) -> kube::Client {
+fn tagged(server: &Server, agent: &str, budget: &Budget) -> kube::Client {
     let (server, agent) = (server.clone(), HeaderValue::from_str(agent).ok());
     hostile::client(
         budget.share("server"),
@@ -188,6 +188,6 @@ impl Connect for MemberConnections {
         let server = self.servers.get(&member.name);
         let server = server.ok_or(ConnectError::EndpointMissing)?;
         let budget = Budget::new(intake::MemoryLimits::default());
-        Ok(tagged(server, &self.agent, budget))
+        Ok(tagged(server, &self.agent, &budget))
     }
 }

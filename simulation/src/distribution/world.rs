@@ -210,6 +210,7 @@ impl World {
 }
 
 /// A refusal of a fake server as an error.
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub fn refused(status: Status) -> anyhow::Error {
     anyhow::anyhow!("{status:?}")
 }

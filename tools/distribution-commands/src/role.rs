@@ -244,7 +244,7 @@ mod tests {
         let namespaces = "/namespaces: get,list,watch,create,patch".to_owned();
         let deployments = policy(&[("apps/v1", "Deployment")], json!({}));
         assert_eq!(
-            shown(&[deployments.clone()]),
+            shown(std::slice::from_ref(&deployments)),
             (
                 vec![namespaces.clone(), format!("apps/deployments: {write}")],
                 Vec::new()
