@@ -6,7 +6,8 @@
 //! - [`servers`], [`operator`]: the fake servers, and the distributor as a process.
 //! - [`objects`], [`operations`], [`member_operations`]: random templates and policies, and what
 //!   happens to them and to their copies.
-//! - [`guard`], [`guarded_replicas`], [`timeline`]: judge each write of an operator when it is done.
+//! - [`guard`], [`guarded_replicas`], [`timeline`]: judge each write of an operator when it is
+//!   done.
 //! - [`expected`], [`oracle`]: what the pure plan says, and how servers differ from it;
 //!   [`differences`] says where.
 //! - [`brake`]: many deletions at once.

@@ -35,7 +35,7 @@ use crate::{
     interpreting::Interpreting,
     object_client::{ObjectClient, ObjectRequestError},
     published::{DesiredCluster, PublishedPlan},
-    reflector::CopyMemory,
+    reflector::{CopyMemory, LASTING},
     status_board::{CopyReport, StatusBoard},
 };
 
@@ -439,10 +439,13 @@ impl<'c> ConnectedMember<'c> {
             return None;
         };
         if !self.copies.knows(&kind) {
-            // It is looked at again when the list is complete.
-            if let Some(fault) = self.copies.fault(&kind) {
-                let message = format!("what the cluster has cannot be read: {fault}");
-                self.not_applied(name, message);
+            // It is looked at again when the list is complete, too.
+            match self.copies.fault(&kind) {
+                Some(fault) => {
+                    let message = format!("what the cluster has cannot be read: {fault}");
+                    self.not_applied(name, message);
+                }
+                None => self.retries.at(name, Instant::now() + LASTING),
             }
             return None;
         }

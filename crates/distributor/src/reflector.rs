@@ -34,6 +34,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How long others wait for the first list.
 const FIRST_LIST: Duration = Duration::from_secs(20);
 
+/// After this time a failure is shown.
+pub const LASTING: Duration = Duration::from_secs(10);
+
 /// What all reflectors of a process may hold of members, in bytes of JSON text.
 #[derive(Clone, Debug)]
 pub struct CopyMemory {
@@ -105,6 +108,8 @@ struct ReflectedObjects<T> {
     objects: BTreeMap<TemplateName, KeptObject<T>>,
     is_complete: bool,
     was_complete: bool,
+    /// Since when it is not complete.
+    incomplete_since: Instant,
     fault: Option<String>,
 }
 
@@ -132,6 +137,7 @@ impl<R: Reflect> Reflected<R> {
             objects: BTreeMap::new(),
             is_complete: false,
             was_complete: false,
+            incomplete_since: Instant::now(),
             fault: None,
         }));
         let gvk = &collection.resource.gvk;
@@ -162,9 +168,15 @@ impl<R: Reflect> Reflected<R> {
         !contents.was_complete && !has_failed && self.since.elapsed() < FIRST_LIST
     }
 
-    /// Why not all objects are known, if something failed.
+    /// Why not all objects are known, if something has failed for some time: watches end, and what
+    /// has failed once is usually read again within a second.
     pub fn fault(&self) -> Option<String> {
-        self.contents.read().fault.clone()
+        let contents = self.contents.read();
+        let is_lasting = contents.incomplete_since.elapsed() >= LASTING;
+        contents
+            .fault
+            .clone()
+            .filter(|_| is_lasting && !contents.is_complete)
     }
 
     /// One object.
@@ -213,7 +225,9 @@ impl<R: Reflect> ReflectorTask<R> {
     fn failed(&self, fault: &StreamFault) {
         let is_expected = fault.kind == FaultKind::Expired;
         let mut contents = self.contents.write();
-        contents.is_complete = false;
+        if std::mem::replace(&mut contents.is_complete, false) {
+            contents.incomplete_since = Instant::now();
+        }
         if !is_expected {
             contents.fault = Some(fault.to_string());
         }

@@ -12,8 +12,8 @@
 //!   newest revision of all of them.
 //! - Nothing but names and versions is validated, and no field is defaulted.
 //! - Managed fields are kept of objects that a client with a `fieldManager` has written, without
-//!   times. There are no schemas: of built-in kinds, lists of objects with names are merged by name,
-//!   and other lists are atomic.
+//!   times. There are no schemas: of built-in kinds, lists of objects with names are merged by
+//!   name, and other lists are atomic.
 
 mod body;
 mod churn;
@@ -137,8 +137,8 @@ impl Server {
         state.apply_as(&resource.into(), object, Some(&writer))
     }
 
-    /// Calls `observer` for each write of a client that is done, while the server is locked: it must
-    /// not use this server.
+    /// Calls `observer` for each write of a client that is done, while the server is locked: it
+    /// must not use this server.
     pub fn observe(&self, observer: impl Fn(&ClientWrite) + Send + Sync + 'static) {
         self.lock().observer = Some(observer::Observer(Arc::new(observer)));
     }
