@@ -109,6 +109,7 @@ impl State {
         }
         let object = Object::from_value(&key, &identity, object)
             .managed_by(managed, &described.gvk.api_version());
+        let before = existing.as_ref().map(|(revision, _)| *revision);
         if let Some((revision, existing)) = existing
             && existing.equals(&object)
         {
@@ -117,7 +118,9 @@ impl State {
         let is_gone = identity.deleted.is_some() && !object.has_finalizers();
         let stored = (!is_gone).then(|| object.clone());
         let revision = self.write(resource, key, stored)?;
-        Ok((revision, object))
+        // The version of the deletion is that of its event, and not of the answer.
+        let shown = before.filter(|_| is_gone).unwrap_or(revision);
+        Ok((shown, object))
     }
 
     /// Deletes an object. One with finalizers stays until these are gone. Returns it if it stays.
