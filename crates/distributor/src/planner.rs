@@ -34,10 +34,11 @@ use tokio::{
 use self::known_bindings::KnownBindings;
 use crate::{
     bindings::{BindingWriter, WrittenBindings},
+    blocking::run_blocking,
     control_plane::{ControlPlane, KindName, kind_name, kinds},
     inputs::{self, ParsedBindings, ReadInputs},
     interpreting::{Interpreting, PlanMemory, PlanOperations},
-    published::PublishedPlan,
+    published::{DesiredCluster, PublishedPlan},
     rebalancers::RebalancerWriter,
     reservations::Reservations,
     room::RoomReader,
@@ -112,6 +113,7 @@ impl DistributionPlanner {
             let repeat = self.plan_once().await;
             let changed = Arc::clone(&self.changed);
             tokio::select! {
+                biased;
                 () = changed.notified() => {}
                 _ = members.changed() => {}
                 _ = served.changed() => {}
@@ -136,9 +138,9 @@ impl DistributionPlanner {
     async fn plan_once(&mut self) -> Duration {
         let wanted = self.wanted_kinds();
         self.control_plane.follow(&wanted);
-        self.control_plane
-            .look_for_kinds(!self.unserved(&wanted).is_empty());
-        let mut faults = self.faults(&wanted);
+        let unserved = self.unserved(&wanted);
+        self.control_plane.look_for_kinds(!unserved.is_empty());
+        let mut faults = self.faults(&unserved);
         let objects = self.control_plane.objects().clone();
         let is_known = kinds::REQUIRED.iter().all(|kind| objects.knows(*kind));
         let knows_members = self.knows_members(&mut faults);
@@ -148,7 +150,7 @@ impl DistributionPlanner {
             return NOT_KNOWN_YET;
         }
         // Read before the objects: what is complete now stays so, or a change notifies.
-        let is_complete = self.is_complete(&wanted);
+        let is_complete = self.is_complete(&unserved);
         let mut read = inputs::read(
             &objects,
             &self.clusters.states(),
@@ -189,9 +191,9 @@ impl DistributionPlanner {
     }
 
     /// What is not known of the control plane.
-    fn faults(&self, wanted: &BTreeSet<KindName>) -> Vec<String> {
+    fn faults(&self, unserved: &BTreeSet<KindName>) -> Vec<String> {
         let mut faults = self.control_plane.objects().faults();
-        for (api_version, kind) in self.unserved(wanted) {
+        for (api_version, kind) in unserved {
             faults.push(format!(
                 "the control plane does not serve {kind} of {api_version}"
             ));
@@ -208,13 +210,12 @@ impl DistributionPlanner {
 
     /// Whether everything is known that a copy in a cluster depends on. Where a kind of copies is
     /// not served any more, its templates are not gone: they are not known.
-    fn is_complete(&self, wanted: &BTreeSet<KindName>) -> bool {
+    fn is_complete(&self, unserved: &BTreeSet<KindName>) -> bool {
         if planted(Bug::DistributionDeletesOnIncompleteView) {
             return true;
         }
         let objects = self.control_plane.objects();
-        let bound = inputs::bound_kinds(objects);
-        objects.is_complete() && self.unserved(wanted).is_disjoint(&bound)
+        objects.is_complete() && unserved.is_disjoint(&inputs::bound_kinds(objects))
     }
 
     /// Whether all members are known. Rules of interpreters are read before the members are set.
@@ -267,7 +268,7 @@ impl DistributionPlanner {
         for _ in 0..MOST_ROUNDS {
             let memory = std::mem::take(&mut self.state.memory);
             let rules = Arc::clone(&self.state.made_by.rules);
-            let run = tokio::task::spawn_blocking(move || {
+            let run = run_blocking(move || {
                 let operations = PlanOperations {
                     rules,
                     memory: &memory,
@@ -344,7 +345,7 @@ impl DistributionPlanner {
 
 /// Objects whose bindings do not say yet where they go stay as they were.
 fn keep_unwritten(
-    clusters: &mut BTreeMap<String, Arc<crate::published::DesiredCluster>>,
+    clusters: &mut BTreeMap<String, Arc<DesiredCluster>>,
     before: &PublishedPlan,
     unwritten: &BTreeSet<TemplateName>,
 ) {

@@ -1,7 +1,7 @@
 //! Bindings that were written, until the watch shows them; and what those said that a user has
 //! deleted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fleetdex_distribution::{
     binding::KnownBinding, marks::WRITTEN_ANNOTATION, placing::PreviousPlacement,
@@ -78,7 +78,7 @@ impl KnownBindings {
             self.written.insert(name.clone(), (mark, previous));
         }
         let templates = read.plan.templates.iter();
-        let templates: std::collections::BTreeSet<TemplateName> =
+        let templates: BTreeSet<TemplateName> =
             templates.map(|object| TemplateName::of(object)).collect();
         self.let_go.retain(|name, _| templates.contains(name));
         self.written.retain(|name, _| templates.contains(name));
