@@ -149,7 +149,7 @@ bugs! {
     DistributionForgetsMissingNamespace,
     /// An object whose write failed is not tried again.
     DistributionForgetsFailure,
-    /// A copy that somebody has deleted is not noticed.
+    /// The deletion of a copy by a user of the member is not noticed.
     DistributionForgetsHandDeletion,
     /// The replicas that an autoscaler has set are overwritten.
     DistributionOverwritesAutoscaler,

@@ -50,22 +50,16 @@ pub struct KnownBinding {
 impl KnownBinding {
     /// Reads a binding.
     pub fn read(binding: &Value) -> Result<Self, InvalidBinding> {
-        let of = |path: &[&str]| text(binding, path).to_owned();
-        let name = TemplateName {
-            api_version: of(&["spec", "resource", "apiVersion"]),
-            kind: of(&["spec", "resource", "kind"]),
-            namespace: match of(&["spec", "resource", "namespace"]) {
-                namespace if namespace.is_empty() => of(&["metadata", "namespace"]),
-                namespace => namespace,
-            },
-            name: of(&["spec", "resource", "name"]),
-        };
+        let mut name = TemplateName::of_reference(at(binding, &["spec", "resource"]));
+        if name.namespace.is_empty() {
+            text(binding, &["metadata", "namespace"]).clone_into(&mut name.namespace);
+        }
         let applied = text(binding, &["metadata", "annotations", APPLIED_PLACEMENT]);
         let placement: Option<ClusterPlacement> = match applied {
             "" => None,
             json => Some(serde_json::from_str(json)?),
         };
-        let affinity_name = of(&["status", "schedulerObservingAffinityName"]);
+        let affinity_name = text(binding, &["status", "schedulerObservingAffinityName"]).to_owned();
         let time = |path: &[&str]| text(binding, path).parse::<Timestamp>().ok();
         let last_scheduled = time(&["status", "lastScheduledTime"]);
         let clusters = list(binding, &["spec", "clusters"]).iter();

@@ -4,11 +4,11 @@
 //! cluster-scoped one; then the priority decides, how exactly a selector names the object, and the
 //! name of the policy.
 
-use std::{cmp::Reverse, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 
 use fleetdex_core::selector::LabelSelector;
 use fleetdex_crds::policy::{PropagationSpec, TemplateSelector};
-use fleetdex_interpreter::value::{map, text};
+use fleetdex_interpreter::value::{at, map, text};
 use serde_json::Value;
 
 /// A `PropagationPolicy` or `ClusterPropagationPolicy`.
@@ -104,6 +104,18 @@ pub fn shown_policy(kind: &str, namespace: Option<&str>, name: &str) -> String {
         Some(namespace) => format!("{kind} {namespace}/{name}"),
         None => format!("Cluster{kind} {name}"),
     }
+}
+
+/// The annotation of a namespace with the clusters that policies of it may reach, separated by
+/// commas.
+const ALLOWED_CLUSTERS: &str = "distribute.fleetdex.io/clusters";
+
+/// The clusters that policies of a namespace may reach; `None`: all. An empty annotation allows
+/// none.
+pub fn allowed_clusters(namespace: &Value) -> Option<BTreeSet<String>> {
+    let allowed = at(namespace, &["metadata", "annotations", ALLOWED_CLUSTERS]).as_str()?;
+    let clusters = allowed.split(',').map(|cluster| cluster.trim().to_owned());
+    Some(clusters.collect())
 }
 
 /// Whether a policy of a namespace may select an object; a cluster-scoped one may select any.

@@ -2,9 +2,12 @@
 
 use std::fmt;
 
-use fleetdex_interpreter::value::text;
+use fleetdex_interpreter::value::{list, text};
 use serde::Serialize;
 use serde_json::Value;
+
+/// Group and version, and kind.
+pub type KindName = (String, String);
 
 /// Which object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -31,6 +34,28 @@ impl TemplateName {
             namespace: owned(&["metadata", "namespace"]),
             name: owned(&["metadata", "name"]),
         }
+    }
+
+    /// Of the object that a reference names.
+    pub fn of_reference(reference: &Value) -> Self {
+        let owned = |member: &str| text(reference, &[member]).to_owned();
+        Self {
+            api_version: owned("apiVersion"),
+            kind: owned("kind"),
+            namespace: owned("namespace"),
+            name: owned("name"),
+        }
+    }
+
+    /// Of the objects that a `WorkloadRebalancer` places anew.
+    pub fn of_workloads(rebalancer: &Value) -> impl Iterator<Item = Self> {
+        let workloads = list(rebalancer, &["spec", "workloads"]).iter();
+        workloads.map(Self::of_reference)
+    }
+
+    /// Group and version, and kind.
+    pub fn kind_name(&self) -> KindName {
+        (self.api_version.clone(), self.kind.clone())
     }
 }
 

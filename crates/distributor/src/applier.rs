@@ -16,7 +16,11 @@ use fleetdex_core::{
     model::{ClusterName, Resource, causes},
     planted::{Bug, planted},
 };
-use fleetdex_distribution::{desired::write_order, marks::CopyOrigin, template_name::TemplateName};
+use fleetdex_distribution::{
+    desired::write_order,
+    marks::CopyOrigin,
+    template_name::{KindName, TemplateName},
+};
 use fleetdex_replicas::write_fence::WriteFence;
 use fleetdex_telemetry::metrics::{DistributionMetrics, DistributionWrite};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
@@ -28,7 +32,7 @@ use tokio::{
 use self::{deletions::PendingDeletions, repairs::Repairs, retries::Retries};
 use crate::{
     applying::{AcceptedForm, ApplyOutcome, Applying, ObjectTask},
-    control_plane::{ControlPlaneObjects, KindName, resource_of},
+    control_plane::{ControlPlaneObjects, resource_of},
     copies::Copies,
     held_deletions::HeldDeletions,
     interpreting::Interpreting,
@@ -114,15 +118,8 @@ fn report_unconnected(context: &ApplierContext, cluster: &ClusterName) {
         .iter()
         .filter(|(_, one)| !one.is_only_needed)
     {
-        context.board.report(
-            name,
-            cluster.as_str(),
-            CopyReport {
-                message: message.clone(),
-                health: "Unknown",
-                ..CopyReport::default()
-            },
-        );
+        let report = CopyReport::not_applied(message.clone());
+        context.board.report(name, cluster.as_str(), report);
     }
 }
 
@@ -315,8 +312,7 @@ impl<'c> ConnectedMember<'c> {
         if kinds.is_empty() {
             return;
         }
-        let is_of =
-            |name: &&TemplateName| kinds.contains(&(name.api_version.clone(), name.kind.clone()));
+        let is_of = |name: &&TemplateName| kinds.contains(&name.kind_name());
         let desired = self.desired.objects.keys().filter(is_of);
         let copies = kinds.iter().flat_map(|kind| self.copies.names(kind));
         let names: BTreeSet<TemplateName> = desired.cloned().chain(copies).collect();
@@ -328,7 +324,7 @@ impl<'c> ConnectedMember<'c> {
         let replaced = self.copies.take_replaced();
         // Versions of a server that was restored begin again.
         self.written
-            .retain(|name, _| !replaced.contains(&(name.api_version.clone(), name.kind.clone())));
+            .retain(|name, _| !replaced.contains(&name.kind_name()));
         let now = Instant::now();
         self.unanswered.retain(|_, until| *until > now);
         self.written_until.retain(|_, until| *until > now);
@@ -370,7 +366,7 @@ impl<'c> ConnectedMember<'c> {
 
     /// Looks at one object; returns what has to be sent.
     fn look_at(&mut self, name: &TemplateName) -> Option<BoxFuture<'c, Done>> {
-        let kind = (name.api_version.clone(), name.kind.clone());
+        let kind = name.kind_name();
         let copy = self.copies.get(name);
         if let (Some(copy), Some(written)) = (&copy, self.written.get(name)) {
             if copy.version < *written {
@@ -548,14 +544,8 @@ impl<'c> ConnectedMember<'c> {
 
     fn not_applied(&mut self, name: &TemplateName, message: String) {
         self.applied.remove(name);
-        self.context.board.report(
-            name,
-            self.cluster.as_str(),
-            CopyReport {
-                message,
-                health: "Unknown",
-                ..CopyReport::default()
-            },
-        );
+        let report = CopyReport::not_applied(message);
+        let board = &self.context.board;
+        board.report(name, self.cluster.as_str(), report);
     }
 }

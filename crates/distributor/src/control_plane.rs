@@ -12,7 +12,7 @@ use fleetdex_clusters::{
     watch::Collection,
 };
 use fleetdex_core::model::{Gvk, Resource, Scope, causes};
-use fleetdex_distribution::template_name::TemplateName;
+use fleetdex_distribution::template_name::{KindName, TemplateName};
 use fleetdex_interpreter::value::list;
 use kube::Client;
 use parking_lot::RwLock;
@@ -35,9 +35,6 @@ const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 const DISCOVER_AGAIN: Duration = Duration::from_secs(10);
 /// The same while a kind that policies select is not served.
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(1);
-
-/// Group and version, and kind.
-pub type KindName = (String, String);
 
 /// The kinds that are always looked at.
 pub mod kinds {
@@ -195,7 +192,7 @@ impl ControlPlaneObjects {
 
     /// One object.
     pub fn object(&self, name: &TemplateName) -> Option<ControlPlaneObject> {
-        let kind = (name.api_version.clone(), name.kind.clone());
+        let kind = name.kind_name();
         self.kind(&kind)?.get(name)
     }
 

@@ -11,7 +11,9 @@ use fleetdex_core::{
     planted::{Bug, planted},
 };
 use fleetdex_distribution::{
-    marks::CopyOrigin, object_text::ObjectText, template_name::TemplateName,
+    marks::CopyOrigin,
+    object_text::ObjectText,
+    template_name::{KindName, TemplateName},
     templates::CONTROL_PLANE_LABEL,
 };
 use fleetdex_interpreter::value::{list, text};
@@ -20,10 +22,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::{
-    control_plane::KindName,
-    reflector::{CopyMemory, Reflect, Reflected},
-};
+use crate::reflector::{CopyMemory, Reflect, Reflected};
 
 /// The names of objects to look at again.
 #[derive(Default)]
@@ -225,7 +224,7 @@ impl Copies {
 
     /// One copy.
     pub fn get(&self, name: &TemplateName) -> Option<Copy> {
-        let kind = (name.api_version.clone(), name.kind.clone());
+        let kind = name.kind_name();
         self.kinds.get(&kind)?.1.get(name)
     }
 

@@ -15,20 +15,23 @@ use fleetdex_crds::{
     },
 };
 use fleetdex_distribution::{
-    binding::KnownBinding, binding_name::binding_name, claim::Policy, cluster::TargetCluster,
-    overrides::ObjectOverrides, placing::PreviousPlacement, plan::DistributionInputs,
-    room::ClusterRoom, template_name::TemplateName, templates::is_never_propagated,
+    binding::KnownBinding,
+    binding_name::binding_name,
+    claim::{Policy, allowed_clusters},
+    cluster::TargetCluster,
+    overrides::ObjectOverrides,
+    placing::PreviousPlacement,
+    plan::DistributionInputs,
+    room::ClusterRoom,
+    template_name::{KindName, TemplateName},
+    templates::is_never_propagated,
 };
 use fleetdex_interpreter::value::{at, list, text};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::control_plane::{ControlPlaneObject, ControlPlaneObjects, KindName, kind_name, kinds};
-
-/// The annotation of a namespace with the clusters that policies of it may reach, separated by
-/// commas.
-const ALLOWED_CLUSTERS: &str = "distribute.fleetdex.io/clusters";
+use crate::control_plane::{ControlPlaneObject, ControlPlaneObjects, kind_name, kinds};
 
 /// What is wrong with objects that users have written.
 pub type Problems = BTreeMap<TemplateName, String>;
@@ -121,7 +124,7 @@ pub fn read(
 impl ReadInputs {
     /// Whether objects of the kind of this one are known.
     pub fn is_followed(&self, name: &TemplateName) -> bool {
-        let kind = (name.api_version.clone(), name.kind.clone());
+        let kind = name.kind_name();
         self.followed.contains(&kind)
     }
 
@@ -265,7 +268,7 @@ impl ReadInputs {
         let Ok(created) = created.parse::<Timestamp>() else {
             return;
         };
-        for name in workloads(rebalancer) {
+        for name in TemplateName::of_workloads(rebalancer) {
             let is_newer = match self.last_scheduled.get(&name) {
                 Some(last) => created > *last,
                 None => true,
@@ -277,18 +280,13 @@ impl ReadInputs {
     }
 
     fn add_namespace(&mut self, namespace: &Value) {
-        if !text(namespace, &["metadata", "deletionTimestamp"]).is_empty() {
-            let name = text(namespace, &["metadata", "name"]).to_owned();
-            self.ending_namespaces.insert(name);
-        }
-        let allowed = at(namespace, &["metadata", "annotations", ALLOWED_CLUSTERS]);
-        // An empty one allows none.
-        let Some(allowed) = allowed.as_str() else {
-            return;
-        };
         let name = text(namespace, &["metadata", "name"]).to_owned();
-        let clusters = allowed.split(',').map(|cluster| cluster.trim().to_owned());
-        self.plan.allowed_clusters.insert(name, clusters.collect());
+        if !text(namespace, &["metadata", "deletionTimestamp"]).is_empty() {
+            self.ending_namespaces.insert(name.clone());
+        }
+        if let Some(clusters) = allowed_clusters(namespace) {
+            self.plan.allowed_clusters.insert(name, clusters);
+        }
     }
 
     fn add_templates(&mut self, control_plane: &ControlPlaneObjects) {
@@ -306,21 +304,6 @@ impl ReadInputs {
     }
 }
 
-/// The workloads of a rebalancer.
-pub fn workloads(rebalancer: &Value) -> Vec<TemplateName> {
-    let workloads = list(rebalancer, &["spec", "workloads"]).iter();
-    let names = workloads.map(|workload| {
-        let of = |member: &str| text(workload, &[member]).to_owned();
-        TemplateName {
-            api_version: of("apiVersion"),
-            kind: of("kind"),
-            namespace: of("namespace"),
-            name: of("name"),
-        }
-    });
-    names.collect()
-}
-
 /// The first problem of a list.
 fn first_problem<P: std::fmt::Display>(problems: &[P]) -> Option<String> {
     problems.first().map(ToString::to_string)
@@ -332,11 +315,10 @@ pub fn selected_kinds(control_plane: &ControlPlaneObjects) -> BTreeSet<KindName>
     for kind in [kinds::PROPAGATION_POLICY, kinds::CLUSTER_PROPAGATION_POLICY] {
         for policy in control_plane.objects(kind) {
             for selector in list(&*policy.object, &["spec", "resourceSelectors"]) {
-                let of = |member: &str| text(selector, &[member]).to_owned();
-                let (api_version, kind) = (of("apiVersion"), of("kind"));
-                let (group, _) = split_api_version(&api_version);
-                if !is_never_propagated(group, &kind) {
-                    wanted.insert((api_version, kind));
+                let kind = TemplateName::of_reference(selector).kind_name();
+                let (group, _) = split_api_version(&kind.0);
+                if !is_never_propagated(group, &kind.1) {
+                    wanted.insert(kind);
                 }
             }
             if !at(&*policy.object, &["spec", "schedulePriority"]).is_null() {
@@ -352,9 +334,8 @@ pub fn bound_kinds(control_plane: &ControlPlaneObjects) -> BTreeSet<KindName> {
     let mut bound: BTreeSet<KindName> = BTreeSet::new();
     for kind in [kinds::BINDING, kinds::CLUSTER_BINDING] {
         for binding in control_plane.objects(kind) {
-            let of =
-                |member: &str| text(&*binding.object, &["spec", "resource", member]).to_owned();
-            bound.insert((of("apiVersion"), of("kind")));
+            let resource = at(&*binding.object, &["spec", "resource"]);
+            bound.insert(TemplateName::of_reference(resource).kind_name());
         }
     }
     bound

@@ -10,16 +10,12 @@ use std::{
     time::Duration,
 };
 
-use fleetdex_core::{
-    kinds::{self, BuiltIn},
-    model::{Gvk, Resource},
-};
 use fleetdex_distribution::{
     cluster::TargetCluster,
     desired::{DistributedObject, Operations},
     marks,
     object_text::ObjectText,
-    template_name::TemplateName,
+    template_name::{KindName, TemplateName},
 };
 use fleetdex_interpreter::{
     Operation, Request, Response,
@@ -38,7 +34,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::{blocking::run_blocking, control_plane::KindName};
+use crate::blocking::run_blocking;
 
 /// Questions to webhooks under way.
 const CONCURRENT_CALLS: usize = 16;
@@ -153,7 +149,7 @@ impl Interpreting {
 
     async fn ask(&self, question: &OperationQuestion, rules: &RuleSet) -> OperationAnswer {
         let request = question.request();
-        let resource = resource_of(question.request().object());
+        let resource = guessed_resource(question.request().object());
         let LevelAnswer::AskWebhook(webhook) = rules.levels().answer(&request, &resource) else {
             return Err("its webhook is not configured any more".to_owned());
         };
@@ -166,7 +162,7 @@ impl Interpreting {
 
 /// The answer of a rule that runs here; `None`: a webhook decides.
 fn first_answer(levels: &Levels, request: &Request<'_>) -> Option<OperationAnswer> {
-    known(levels.answer(request, &resource_of(request.object())))
+    known(levels.answer(request, &guessed_resource(request.object())))
 }
 
 /// `None`: a webhook decides.
@@ -178,12 +174,6 @@ fn known(answer: LevelAnswer<'_>) -> Option<OperationAnswer> {
         LevelAnswer::AskWebhook(_) => None,
         LevelAnswer::NoRule => Some(Ok(None)),
     }
-}
-
-fn resource_of(object: &Value) -> Resource {
-    let gvk = Gvk::from_api_version(text(object, &["apiVersion"]), text(object, &["kind"]));
-    let built_in = kinds::find(&gvk).map(BuiltIn::resource);
-    built_in.unwrap_or_else(|| guessed_resource(object))
 }
 
 /// What was made of a template before.

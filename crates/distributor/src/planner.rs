@@ -22,7 +22,7 @@ use fleetdex_distribution::{
     cluster::TargetCluster,
     overrides::ObjectOverrides,
     plan::{self, DistributionPlan, Leftovers},
-    template_name::TemplateName,
+    template_name::{KindName, TemplateName},
 };
 use fleetdex_interpreter::{rules::RuleSet, value::text};
 use jiff::Timestamp;
@@ -35,7 +35,7 @@ use self::known_bindings::KnownBindings;
 use crate::{
     bindings::{BindingWriter, WrittenBindings},
     blocking::run_blocking,
-    control_plane::{ControlPlane, KindName, kind_name, kinds},
+    control_plane::{ControlPlane, kind_name, kinds},
     inputs::{self, ParsedBindings, ReadInputs},
     interpreting::{Interpreting, PlanMemory, PlanOperations},
     published::{DesiredCluster, PublishedPlan},
@@ -319,7 +319,7 @@ impl DistributionPlanner {
         for (name, previous) in &read.plan.previous {
             for cluster in inputs::clusters_with_copies(previous) {
                 let kinds = copies.entry(cluster).or_default();
-                kinds.insert((name.api_version.clone(), name.kind.clone()));
+                kinds.insert(name.kind_name());
             }
         }
         let before = Arc::clone(&self.published.borrow());

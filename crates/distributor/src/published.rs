@@ -11,10 +11,8 @@ use fleetdex_distribution::{
     marks,
     object_text::ObjectText,
     plan::{DistributionPlan, Leftovers},
-    template_name::TemplateName,
+    template_name::{KindName, TemplateName},
 };
-
-use crate::control_plane::KindName;
 
 /// An object as a cluster shall have it.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +86,7 @@ impl PublishedPlan {
         for one in &plan.objects {
             let name = &one.resource;
             let cluster = clusters.entry(&one.cluster).or_default();
-            let kind = (name.api_version.clone(), name.kind.clone());
+            let kind = name.kind_name();
             if !cluster.kinds.contains(&kind) {
                 cluster.kinds.insert(kind);
             }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     control_plane::{ControlPlaneObjects, kinds},
-    inputs::{ReadInputs, workloads},
+    inputs::ReadInputs,
     object_client::{ObjectClient, ObjectPart, ObjectRequestError},
 };
 
@@ -49,7 +49,7 @@ impl RebalancerWriter {
         if status["observedGeneration"] == *generation && !generation.is_null() {
             return Ok(());
         }
-        let observed = workloads(rebalancer).into_iter().map(|workload| {
+        let observed = TemplateName::of_workloads(rebalancer).map(|workload| {
             let is_bound = read.bindings.contains_key(&workload);
             let (result, reason) = if is_bound {
                 ("Successful", None)

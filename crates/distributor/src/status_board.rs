@@ -30,6 +30,17 @@ pub struct CopyReport {
     pub health: &'static str,
 }
 
+impl CopyReport {
+    /// The cluster does not have the object as it shall be.
+    pub fn not_applied(message: String) -> Self {
+        Self {
+            message,
+            health: "Unknown",
+            ..Self::default()
+        }
+    }
+}
+
 /// A binding with what its clusters report.
 #[derive(Clone, Debug)]
 pub struct BindingReport {

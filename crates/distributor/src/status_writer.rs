@@ -205,7 +205,7 @@ impl StatusWriter {
         if status.is_null() || is_same(&template.status, &status) {
             return Ok(ReportOutcome::Reported);
         }
-        let kind = (name.api_version.clone(), name.kind.clone());
+        let kind = name.kind_name();
         let Some(resource) = resource_of(&self.served.borrow(), &kind) else {
             return Ok(ReportOutcome::Reported);
         };

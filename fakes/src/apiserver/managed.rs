@@ -25,8 +25,8 @@ struct Entry {
     fields: FieldSet,
 }
 
-/// The owners of an object's fields. Without any, nobody has written it in the name of a manager,
-/// and nothing is tracked.
+/// The owners of an object's fields. Without any, no client has written it in the name of a
+/// manager, and nothing is tracked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ManagedFields(Vec<Entry>);
 
@@ -80,7 +80,7 @@ impl ManagedFields {
         });
     }
 
-    /// Nobody but this writer owns these fields any more.
+    /// All writers but this one lose these fields.
     pub(super) fn take_from_others(&mut self, writer: Option<&Writer>, fields: &FieldSet) {
         for entry in &mut self.0 {
             if Some(&entry.writer) != writer {

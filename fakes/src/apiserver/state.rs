@@ -40,7 +40,7 @@ pub(super) struct State {
     pub(super) run: u64,
     /// Requests for pods so far.
     pub(super) pod_requests: u64,
-    /// Told of the writes of clients.
+    /// Called with each write of a client.
     pub(super) observer: Option<Observer>,
     started: Instant,
 }

@@ -161,7 +161,7 @@ impl Guard {
         state.foreign.insert(place, Foreign { since, was_copy });
     }
 
-    /// Somebody has deleted an object of a member.
+    /// A user has deleted an object of a member.
     pub fn deleted_by_hand(&self, member: &str, name: &TemplateName) {
         let place = (member.to_owned(), name.clone());
         let mut state = self.lock();

@@ -22,7 +22,7 @@ const LOOKED_AT: Duration = Duration::from_secs(1);
 pub const EDITED: &str = "edited";
 /// What others set fields of their objects to.
 pub const FOREIGN: &str = "foreign";
-/// Whoever changes objects of members by hand.
+/// The user who changes objects of members by hand.
 const HAND: Editor<'static> = Editor {
     manager: "kubectl-edit",
     subresource: None,
@@ -139,8 +139,8 @@ impl World {
         Ok(())
     }
 
-    /// Somebody deletes a copy and creates another object of its name, of which Fleetdex is told
-    /// late, when it may have reasons to change or to delete it.
+    /// A user deletes a copy and creates another object of its name. Fleetdex sees that late, when
+    /// it may have reasons to change or to delete it.
     async fn copy_replaced(
         &mut self,
         member: &str,

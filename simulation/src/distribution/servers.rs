@@ -23,7 +23,7 @@ use crate::hostile::{self, Gauge};
 pub const MEMBERS: [&str; 3] = ["member1", "member2", "member3"];
 /// The namespace with most objects; `default` has the others.
 pub const NAMESPACE: &str = "shop";
-/// Whoever writes to the control plane.
+/// The user who writes to the control plane.
 pub const USER: Editor<'static> = Editor {
     manager: "kubectl-client-side-apply",
     subresource: None,

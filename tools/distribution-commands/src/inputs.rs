@@ -18,12 +18,17 @@ use fleetdex_crds::{
     },
 };
 use fleetdex_distribution::{
-    binding::KnownBinding, claim::Policy, cluster::TargetCluster, overrides::ObjectOverrides,
-    plan::DistributionInputs, room::ClusterRoom, template_name::TemplateName,
+    binding::KnownBinding,
+    claim::{Policy, allowed_clusters},
+    cluster::TargetCluster,
+    overrides::ObjectOverrides,
+    plan::DistributionInputs,
+    room::ClusterRoom,
+    template_name::TemplateName,
 };
 use fleetdex_interpreter::{
     customization::Customization,
-    value::{at, list, text},
+    value::{at, text},
     webhook::configuration::{Webhook, WebhookConfiguration},
 };
 use jiff::Timestamp;
@@ -41,10 +46,6 @@ pub use origin::PlanInputError;
 const DEFAULT_NAMESPACE: &str = "default";
 /// Where an object is from that is from no file.
 const CONTROL_PLANE: &str = "the control plane";
-/// The annotation of a namespace with the clusters that policies of it may reach, separated by
-/// commas.
-const ALLOWED_CLUSTERS: &str = "distribute.fleetdex.io/clusters";
-
 /// An API group and a kind.
 pub type KindInGroup = (String, String);
 
@@ -229,6 +230,7 @@ impl InputReader {
             _ => {
                 if (&*gvk.group, &*gvk.kind) == ("", "Namespace") {
                     let clusters = allowed_clusters(&object);
+                    let clusters = clusters.map(|clusters| (name.name, clusters));
                     plan.allowed_clusters.extend(clusters);
                 }
                 plan.templates.push(Arc::new(with_defaults(gvk, object)));
@@ -292,14 +294,7 @@ impl InputReader {
         for rebalancer in &self.rebalancers {
             let created = text(rebalancer, &["metadata", "creationTimestamp"]);
             let created = created.parse::<Timestamp>().ok();
-            for workload in list(rebalancer, &["spec", "workloads"]) {
-                let of = |member: &str| text(workload, &[member]).to_owned();
-                let name = TemplateName {
-                    api_version: of("apiVersion"),
-                    kind: of("kind"),
-                    namespace: of("namespace"),
-                    name: of("name"),
-                };
+            for name in TemplateName::of_workloads(rebalancer) {
                 let last = self.last_scheduled.get(&name).copied().flatten();
                 let is_newer = match (created, last) {
                     (Some(created), Some(last)) => created > last,
@@ -332,14 +327,6 @@ impl InputReader {
         }
         Ok(())
     }
-}
-
-/// The namespace and the clusters that its policies may reach, where not all.
-fn allowed_clusters(namespace: &Value) -> Option<(String, BTreeSet<String>)> {
-    let allowed = text(namespace, &["metadata", "annotations", ALLOWED_CLUSTERS]);
-    let clusters = allowed.split(',').map(|cluster| cluster.trim().to_owned());
-    let name = text(namespace, &["metadata", "name"]).to_owned();
-    (!allowed.is_empty()).then(|| (name, clusters.collect()))
 }
 
 /// An object with the replicas that an API server fills in.

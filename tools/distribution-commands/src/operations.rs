@@ -2,17 +2,13 @@
 
 use std::{cell::RefCell, collections::BTreeSet};
 
-use fleetdex_core::{
-    kinds::{self, BuiltIn},
-    model::{Gvk, Resource},
-};
+use fleetdex_core::model::Gvk;
 use fleetdex_distribution::desired::Operations;
 use fleetdex_interpreter::{
     Request, Response,
     customization::{Customization, CustomizationSet},
     levels::{LevelAnswer, Levels},
-    value::text,
-    webhook::configuration::Webhook,
+    webhook::configuration::{Webhook, guessed_resource},
 };
 
 /// Customizations and built-in rules. A webhook is not asked: its answer is an error.
@@ -41,14 +37,7 @@ impl OfflineOperations {
 
 impl Operations for OfflineOperations {
     fn run(&self, request: &Request<'_>) -> Result<Option<Response>, String> {
-        let object = request.object();
-        let gvk = Gvk::from_api_version(text(object, &["apiVersion"]), text(object, &["kind"]));
-        let known = kinds::find(&gvk).map(BuiltIn::resource);
-        let resource = known.unwrap_or_else(|| Resource {
-            plural: gvk.kind.to_lowercase().into(),
-            namespaced: !text(object, &["metadata", "namespace"]).is_empty(),
-            gvk,
-        });
+        let resource = guessed_resource(request.object());
         match self.levels.answer(request, &resource) {
             LevelAnswer::Decided { result, .. } => {
                 if let Ok(Response::Dependencies(needed)) = &result {

@@ -61,6 +61,28 @@ metadata: {name: member3}
 spec: {}
 ";
 
+/// What a plan has printed.
+struct Printed {
+    result: Result<bool, String>,
+    out: String,
+    err: String,
+}
+
+async fn printed(args: &PlanArgs) -> Printed {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut console = Console {
+        out: &mut out,
+        err: &mut err,
+        has_colours: false,
+    };
+    let result = print_plan(args, &mut io::empty(), &mut console).await;
+    Printed {
+        result: result.map_err(|error| error.to_string()),
+        out: String::from_utf8(out).unwrap(),
+        err: String::from_utf8(err).unwrap(),
+    }
+}
+
 struct Planned {
     result: Result<bool, String>,
     out: String,
@@ -79,19 +101,13 @@ async fn planned(text: &str, room: &[&str], format: PlanFormat) -> Planned {
         control_plane: ControlPlaneArgs::default(),
         server: FleetServerArgs::default(),
     };
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut console = Console {
-        out: &mut out,
-        err: &mut err,
-        has_colours: false,
-    };
-    let result = print_plan(&args, &mut io::empty(), &mut console).await;
+    let Printed { result, out, .. } = printed(&args).await;
     Planned {
         result: result.map_err(|error| {
             let folder = format!("{}/", folder.path().display());
-            error.to_string().replace(&folder, "")
+            error.replace(&folder, "")
         }),
-        out: String::from_utf8(out).unwrap(),
+        out,
     }
 }
 

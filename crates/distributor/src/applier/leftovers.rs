@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use fleetdex_distribution::{
-    desired::write_order, plan::LeftoverFate, template_name::TemplateName,
+    desired::write_order,
+    plan::LeftoverFate,
+    template_name::{KindName, TemplateName},
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use tokio::time::Instant;
 
 use super::{CONCURRENT_REQUESTS, ConnectedMember, Done, SETTLED};
-use crate::control_plane::KindName;
 
 impl<'c> ConnectedMember<'c> {
     /// Reports what this member may have had and has not. What was sent over the connection before
@@ -31,7 +32,7 @@ impl<'c> ConnectedMember<'c> {
                 self.absences_at = Some(until);
                 continue;
             }
-            let kind = (name.api_version.clone(), name.kind.clone());
+            let kind = name.kind_name();
             let is_served = self.copies.resource(&kind).is_some();
             // Of a group that does not answer now nothing is known.
             let knows_group =
@@ -117,7 +118,7 @@ impl<'c> ConnectedMember<'c> {
             && let Some((name, uid)) = self.deleting.pop_first()
         {
             let key = (write_order(&name), name.clone());
-            let kind = (name.api_version.clone(), name.kind.clone());
+            let kind = name.kind_name();
             // It may belong there again.
             let is_left = !self.desired.objects.contains_key(&name)
                 && self.fate(&name) == LeftoverFate::Deleted

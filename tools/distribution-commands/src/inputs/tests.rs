@@ -97,11 +97,15 @@ fn a_namespace_says_which_clusters_its_policies_may_reach() {
     let namespace = |name: &str, clusters: &str| {
         json!({
             "apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": name, "annotations": {ALLOWED_CLUSTERS: clusters}},
+            "metadata": {"name": name, "annotations": {"distribute.fleetdex.io/clusters": clusters}},
         })
     };
     let reader = reader(vec![namespace("a", ""), namespace("b", "member1, member2")]);
-    let clusters = ["member1", "member2"].map(str::to_owned);
-    let expected = BTreeMap::from([("b".to_owned(), BTreeSet::from(clusters))]);
+    let of = |namespace: &str, clusters: &[&str]| {
+        let clusters = clusters.iter().map(|cluster| (*cluster).to_owned());
+        (namespace.to_owned(), clusters.collect::<BTreeSet<String>>())
+    };
+    // No cluster has an empty name: an empty annotation allows none.
+    let expected = BTreeMap::from([of("a", &[""]), of("b", &["member1", "member2"])]);
     assert_eq!(reader.inputs.plan.allowed_clusters, expected);
 }

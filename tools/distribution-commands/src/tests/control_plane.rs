@@ -66,17 +66,11 @@ async fn live_planned(
         },
         server: FleetServerArgs::default(),
     };
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut console = Console {
-        out: &mut out,
-        err: &mut err,
-        has_colours: false,
-    };
-    let result = print_plan(&args, &mut io::empty(), &mut console).await;
+    let Printed { result, out, err } = printed(&args).await;
     LivePlanned {
-        has_changes: result.map_err(|error| error.to_string()).unwrap(),
-        out: String::from_utf8(out).unwrap(),
-        err: String::from_utf8(err).unwrap(),
+        has_changes: result.unwrap(),
+        out,
+        err,
     }
 }
 
