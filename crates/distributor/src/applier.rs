@@ -34,11 +34,12 @@ use crate::{
     applying::{AcceptedForm, ApplyOutcome, Applying, ObjectTask},
     control_plane::{ControlPlaneObjects, resource_of},
     copies::Copies,
+    copy_memory::CopyMemory,
     held_deletions::HeldDeletions,
     interpreting::Interpreting,
     object_client::{ObjectClient, ObjectRequestError},
     published::{DesiredCluster, PublishedPlan},
-    reflector::{CopyMemory, LASTING},
+    reflector::LASTING,
     status_board::{CopyReport, StatusBoard},
 };
 

@@ -24,8 +24,9 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
+    copy_memory::CopyMemory,
     object_client::FIELD_MANAGER,
-    reflector::{CopyMemory, Reflect, Reflected},
+    reflector::{Reflect, Reflected},
 };
 
 /// How long one response of the discovery may take.

@@ -22,7 +22,10 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::reflector::{CopyMemory, Reflect, Reflected};
+use crate::{
+    copy_memory::CopyMemory,
+    reflector::{Reflect, Reflected},
+};
 
 /// The names of objects to look at again.
 #[derive(Default)]

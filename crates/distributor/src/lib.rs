@@ -23,6 +23,7 @@ mod bindings;
 mod blocking;
 mod control_plane;
 mod copies;
+mod copy_memory;
 mod held_deletions;
 mod inputs;
 mod interpreting;
@@ -65,13 +66,13 @@ use crate::{
     applier::ApplierContext,
     bindings::{BindingClient, BindingWriter},
     control_plane::{ControlPlane, kinds},
+    copy_memory::CopyMemory,
     held_deletions::HeldDeletions,
     interpreting::Interpreting,
     object_client::{FIELD_MANAGER, ObjectClient},
     planner::{DistributionPlanner, PlannerState},
     published::PublishedPlan,
     rebalancers::RebalancerWriter,
-    reflector::CopyMemory,
     room::RoomReader,
     status_board::StatusBoard,
     status_writer::StatusWriter,

@@ -4,14 +4,7 @@
 //! one, and after a failure that may hide a change, [`Reflected::is_complete`] is false. What a
 //! server can make it hold is bounded: beyond that the view is not complete, and says so.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use fleetdex_clusters::watch::{
     Collection, FaultKind, ListPage, ListerWatcher, StreamFault, WatchEvent,
@@ -23,6 +16,8 @@ use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
+
+use crate::copy_memory::CopyMemory;
 
 /// Objects of a page.
 const PAGE: u32 = 500;
@@ -36,53 +31,6 @@ const FIRST_LIST: Duration = Duration::from_secs(20);
 
 /// After this time a failure is shown.
 pub const LASTING: Duration = Duration::from_secs(10);
-
-/// What all reflectors of a process may hold of members, in bytes of JSON text.
-#[derive(Clone, Debug)]
-pub struct CopyMemory {
-    held: Arc<AtomicUsize>,
-    limit: usize,
-    /// What this is a share of.
-    whole: Option<Arc<CopyMemory>>,
-}
-
-impl CopyMemory {
-    /// So many bytes altogether.
-    pub fn limited_to(limit: usize) -> Self {
-        Self {
-            held: Arc::default(),
-            limit,
-            whole: None,
-        }
-    }
-
-    /// A share of it: what one member can make this process hold is no other one's.
-    #[must_use]
-    pub fn share(&self, limit: usize) -> Self {
-        Self {
-            held: Arc::default(),
-            limit,
-            whole: Some(Arc::new(self.clone())),
-        }
-    }
-
-    fn take(&self, bytes: usize) -> bool {
-        let before = self.held.fetch_add(bytes, Ordering::Relaxed);
-        let fits = before.saturating_add(bytes) <= self.limit
-            && self.whole.as_ref().is_none_or(|whole| whole.take(bytes));
-        if !fits {
-            self.held.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        fits
-    }
-
-    fn give_back(&self, bytes: usize) {
-        self.held.fetch_sub(bytes, Ordering::Relaxed);
-        if let Some(whole) = &self.whole {
-            whole.give_back(bytes);
-        }
-    }
-}
 
 /// What a reflector keeps of an object, and how many bytes that counts.
 pub trait Reflect: Send + Sync + 'static {
@@ -237,7 +185,7 @@ impl<R: Reflect> ReflectorTask<R> {
 
     async fn list(&self) -> Result<Version, StreamFault> {
         let mut listed: BTreeMap<TemplateName, KeptObject<R::Kept>> = BTreeMap::new();
-        let mut taken = Taken(&self.held, 0);
+        let mut taken = self.held.taking();
         let mut token: Option<String> = None;
         loop {
             let body = self.source.list(token.as_deref(), Some(PAGE)).await?;
@@ -338,7 +286,7 @@ impl<R: Reflect> ReflectorTask<R> {
         } else {
             self.reflect.keep(object)
         };
-        let mut taken = Taken(&self.held, 0);
+        let mut taken = self.held.taking();
         if let Some((_, bytes)) = &kept {
             taken.take(*bytes)?;
         }
@@ -370,47 +318,6 @@ impl<R: Reflect> Drop for ReflectorTask<R> {
         let contents = self.contents.read();
         let bytes = contents.objects.values().map(|held| held.bytes).sum();
         self.held.give_back(bytes);
-    }
-}
-
-/// Bytes that are given back unless they are kept.
-struct Taken<'h>(&'h CopyMemory, usize);
-
-impl Taken<'_> {
-    fn takes(&mut self, bytes: usize) -> bool {
-        let fits = self.0.take(bytes);
-        if fits {
-            self.1 += bytes;
-        }
-        fits
-    }
-
-    fn give_back(&mut self, bytes: usize) {
-        self.0.give_back(bytes);
-        self.1 -= bytes;
-    }
-
-    fn take(&mut self, bytes: usize) -> Result<(), StreamFault> {
-        if !self.takes(bytes) {
-            return Err(StreamFault {
-                kind: FaultKind::TooLarge,
-                message: format!(
-                    "what Fleetdex holds of this cluster, or of all, takes more than its bound of {} MiB",
-                    self.0.limit >> 20
-                ),
-            });
-        }
-        Ok(())
-    }
-
-    fn keep(&mut self) {
-        self.1 = 0;
-    }
-}
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        self.0.give_back(self.1);
     }
 }
 

@@ -17,7 +17,10 @@ use fleetdex_distribution::{
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use crate::reflector::{CopyMemory, Reflect, Reflected};
+use crate::{
+    copy_memory::CopyMemory,
+    reflector::{Reflect, Reflected},
+};
 
 /// What nodes and pods of one member may take.
 const OF_MEMBER: usize = 128 << 20;
