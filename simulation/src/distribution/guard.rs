@@ -275,7 +275,9 @@ impl GuardState {
                 .and_then(|object| KnownBinding::read(object).ok());
             let places = known.map(|known| {
                 let clusters = known.previous.clusters.into_keys();
-                let clusters = clusters.chain(known.previous.evicting);
+                let evictions = known.previous.evictions.into_iter();
+                let evictions = evictions.map(|task| task.from_cluster);
+                let clusters = clusters.chain(evictions);
                 let places = clusters.map(|cluster| (cluster, known.name.clone()));
                 places.collect()
             });

@@ -118,15 +118,14 @@ impl World {
     }
 
     fn template_scaled(&mut self) -> anyhow::Result<()> {
-        let Some((resource, name)) = self.some_template()? else {
+        let mut templates = self.templates()?;
+        templates.retain(|(resource, _)| *resource == DEPLOYMENTS);
+        let Some((resource, name)) = templates.choose(&mut self.random) else {
             return Ok(());
         };
-        if resource != DEPLOYMENTS {
-            return Ok(());
-        }
         self.note("template scaled");
         let replicas = self.random.random_range(1..12);
-        self.edit_template(resource, &name, |object| {
+        self.edit_template(resource, name, |object| {
             object["spec"]["replicas"] = replicas.into();
         })
     }

@@ -105,8 +105,8 @@ impl World {
                     known.clusters
                 ));
             }
-            if !known.evicting.is_empty() {
-                wrong.push(format!("{name} is still leaving {:?}", known.evicting));
+            if !known.leaving.is_empty() {
+                wrong.push(format!("{name} is still leaving {:?}", known.leaving));
             }
             self.add_status_difference(planned, binding, wrong)?;
         }
