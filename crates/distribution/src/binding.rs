@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use fleetdex_crds::policy::ClusterPlacement;
+use fleetdex_crds::{binding::GracefulEvictionTask, policy::ClusterPlacement};
 use fleetdex_interpreter::value::{at, flag, integer, list, text};
 use jiff::Timestamp;
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use crate::{
     binding_name::{binding_kind, binding_name},
     claim::PolicyName,
+    failover::PRODUCER,
     placing::PreviousPlacement,
     plan::PlannedBinding,
     template_name::TemplateName,
@@ -25,8 +27,8 @@ pub const COPIES_FINALIZER: &str = "distribute.fleetdex.io/copies";
 /// The annotation of a binding that lets held deletions go.
 pub const ALLOW_DELETION: &str = "distribute.fleetdex.io/allow-deletion";
 
-/// Who makes the eviction tasks of moves.
-const PRODUCER: &str = "fleetdex";
+/// Why an object leaves a cluster that its policy does not want any more.
+const MOVED: &str = "Moved";
 
 /// Group and version of bindings.
 pub const BINDING_API_VERSION: &str = "work.karmada.io/v1alpha2";
@@ -62,6 +64,8 @@ impl KnownBinding {
         let affinity_name = text(binding, &["status", "schedulerObservingAffinityName"]).to_owned();
         let time = |path: &[&str]| text(binding, path).parse::<Timestamp>().ok();
         let last_scheduled = time(&["status", "lastScheduledTime"]);
+        let (leaving, evictions) = tasks(binding).partition(is_move);
+        let leaving: Vec<GracefulEvictionTask> = leaving;
         let clusters = list(binding, &["spec", "clusters"]).iter();
         let previous = PreviousPlacement {
             clusters: clusters
@@ -70,8 +74,8 @@ impl KnownBinding {
                     (text(cluster, &["name"]).to_owned(), replicas)
                 })
                 .collect(),
-            evicting: from_clusters(binding, false),
-            leaving: from_clusters(binding, true),
+            evictions,
+            leaving: leaving.into_iter().map(|task| task.from_cluster).collect(),
             required_by: requirers(binding),
             is_needed_only: at(binding, &["spec", "placement"]).is_null(),
             claimed_by: PolicyName::of_annotations(binding),
@@ -89,13 +93,20 @@ impl KnownBinding {
     }
 }
 
-/// The clusters of eviction tasks: those of Fleetdex, for moves, or those of others.
-fn from_clusters(binding: &Value, is_own: bool) -> BTreeSet<String> {
+/// The clusters that the object leaves.
+fn tasks(binding: &Value) -> impl Iterator<Item = GracefulEvictionTask> {
     let tasks = list(binding, &["spec", "gracefulEvictionTasks"]).iter();
-    tasks
-        .filter(|task| (text(*task, &["producer"]) == PRODUCER) == is_own)
-        .map(|task| text(task, &["fromCluster"]).to_owned())
-        .collect()
+    tasks.map(|task| {
+        GracefulEvictionTask::deserialize(task).unwrap_or_else(|_| GracefulEvictionTask {
+            from_cluster: text(task, &["fromCluster"]).to_owned(),
+            ..GracefulEvictionTask::default()
+        })
+    })
+}
+
+/// Whether the object leaves a cluster because its policy wants it elsewhere.
+fn is_move(task: &GracefulEvictionTask) -> bool {
+    task.producer == PRODUCER && task.reason == MOVED
 }
 
 /// The bindings of those that need an object.
@@ -148,6 +159,17 @@ pub fn binding(
     })
 }
 
+/// The task of an object that its policy does not want in a cluster any more.
+fn move_from(cluster: &str) -> GracefulEvictionTask {
+    GracefulEvictionTask {
+        from_cluster: cluster.to_owned(),
+        purge_mode: Some("Directly".to_owned()),
+        reason: MOVED.to_owned(),
+        producer: PRODUCER.to_owned(),
+        ..GracefulEvictionTask::default()
+    }
+}
+
 fn spec(planned: &PlannedBinding, template: &Value, leaving: &BTreeSet<String>) -> Value {
     let name = &planned.resource;
     let mut resource = json!({
@@ -177,10 +199,9 @@ fn spec(planned: &PlannedBinding, template: &Value, leaving: &BTreeSet<String>) 
     });
     set("clusters", clusters.collect());
     let leaving = leaving.iter().map(|cluster| {
-        json!({
-            "fromCluster": cluster, "purgeMode": "Directly", "reason": "Moved",
-            "producer": PRODUCER,
-        })
+        let mut evictions = planned.evictions.iter();
+        let task = evictions.find(|task| task.from_cluster == *cluster);
+        task.map_or_else(|| json!(move_from(cluster)), |task| json!(task))
     });
     set("gracefulEvictionTasks", leaving.collect());
     let requirers = planned.required_by.iter();
@@ -256,7 +277,7 @@ mod tests {
         assert_eq!(known.name, planned.resource);
         assert_eq!(known.previous.clusters, [("m1".to_owned(), 2)].into());
         assert_eq!(known.previous.leaving, leaving);
-        assert!(known.previous.evicting.is_empty());
+        assert_eq!(known.previous.evictions, []);
         assert_eq!(known.previous.affinity_name.as_deref(), Some("near"));
         let spec = planned.spec.as_ref().unwrap();
         assert_eq!(known.previous.placement.as_ref(), Some(&spec.placement));

@@ -4,7 +4,12 @@ use std::collections::BTreeSet;
 
 use fleetdex_crds::{affinity::ClusterAffinity, policy::ClusterPlacement};
 
-use crate::{cluster::TargetCluster, division::Shares, spread::SpreadKey};
+use crate::{
+    cluster::{TargetCluster, taint_text},
+    division::Shares,
+    failover::AvoidedClusters,
+    spread::SpreadKey,
+};
 
 /// Where workloads run with which an object runs together, or apart: a label and its value, and the
 /// clusters; `None`: nowhere yet.
@@ -30,8 +35,8 @@ pub struct Requirements<'a> {
     /// The clusters that have the object now. A new taint, or a list of kinds that is incomplete,
     /// takes nothing away from them.
     pub current: &'a Shares,
-    /// The clusters that the object is leaving.
-    pub evicting: &'a BTreeSet<String>,
+    /// The clusters that the object is leaving, and those that it would leave at once.
+    pub avoided: &'a AvoidedClusters,
     /// Where its companions run.
     pub companions: &'a Companions,
 }
@@ -53,7 +58,7 @@ impl Requirements<'_> {
         if !is_current {
             let tolerations = &self.placement.cluster_tolerations;
             if let Some(taint) = cluster.untolerated_taint(tolerations) {
-                reasons.push(format!("its taint {} is not tolerated", shown(taint)));
+                reasons.push(format!("its taint {} is not tolerated", taint_text(taint)));
             }
             if cluster.serves(self.api_version, self.kind) == Some(false) {
                 let (api_version, kind) = (self.api_version, self.kind);
@@ -76,17 +81,7 @@ impl Requirements<'_> {
         {
             reasons.push(format!("a workload with {group} runs there"));
         }
-        if self.evicting.contains(&cluster.name) {
-            reasons.push("the object is being evicted from it".to_owned());
-        }
+        reasons.extend(self.avoided.get(&cluster.name).cloned());
         reasons
-    }
-}
-
-/// A taint as kubectl writes it.
-fn shown(taint: &k8s_openapi::api::core::v1::Taint) -> String {
-    match taint.value.as_deref().filter(|value| !value.is_empty()) {
-        Some(value) => format!("{}={value}:{}", taint.key, taint.effect),
-        None => format!("{}:{}", taint.key, taint.effect),
     }
 }

@@ -100,3 +100,11 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         _ => false,
     }
 }
+
+/// A taint as kubectl writes it.
+pub fn taint_text(taint: &Taint) -> String {
+    match taint.value.as_deref().filter(|value| !value.is_empty()) {
+        Some(value) => format!("{}={value}:{}", taint.key, taint.effect),
+        None => format!("{}:{}", taint.key, taint.effect),
+    }
+}

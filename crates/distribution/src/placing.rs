@@ -17,6 +17,7 @@ use crate::{
     candidates::{Companions, Requirements},
     cluster::TargetCluster,
     division::{self, DivisionByRoom, NoRoom, Shares, TieBreak},
+    failover::AvoidedClusters,
     spread::{self, NeededRoom, RankedCluster, SpreadError},
 };
 
@@ -47,6 +48,8 @@ pub struct Placer<'a> {
     pub previous: &'a PreviousPlacement,
     /// Where the object's companions run.
     pub companions: &'a Companions,
+    /// The clusters that it must not go to.
+    pub avoided: &'a AvoidedClusters,
     /// How many replicas more clusters have room for. Asked only where it matters.
     pub room: &'a RoomOf<'a>,
 }
@@ -145,7 +148,7 @@ impl Placer<'_> {
             affinities: tiers,
             placement: self.placement,
             current: &self.previous.clusters,
-            evicting: &self.previous.evicting,
+            avoided: self.avoided,
             companions: self.companions,
         }
     }

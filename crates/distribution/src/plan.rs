@@ -18,6 +18,7 @@ use crate::{
     cluster::TargetCluster,
     desired::{DistributedObject, Operations, is_divided, write_order},
     division::{MAX_REPLICAS, Shares},
+    failover::{Failover, HealthInClusters, PlacedWithEvictions},
     overrides::ObjectOverrides,
     placing::{PlacedObject, Placer, PreviousPlacement},
     room::ClusterRoom,
@@ -44,6 +45,8 @@ pub use values::{
 pub use writing::merged;
 use writing::{PlanWriter, may_overwrite};
 
+/// How an object is of which nothing is known.
+static UNKNOWN: LazyLock<HealthInClusters> = LazyLock::new(HealthInClusters::default);
 /// Where an object was that was nowhere.
 static NOWHERE: LazyLock<PreviousPlacement> = LazyLock::new(PreviousPlacement::default);
 
@@ -124,7 +127,8 @@ impl<'a, O: Operations> Planner<'a, O> {
         dependencies.add(
             Requirer {
                 name: one.name.clone(),
-                clusters: found.binding.cluster_names(),
+                // What it needs stays where it stays.
+                clusters: &found.binding.cluster_names() | &found.binding.staying,
                 overwrites: may_overwrite(one.object, Some(&one.policy.spec)),
             },
             required,
@@ -243,15 +247,23 @@ impl<'a, O: Operations> Planner<'a, O> {
             })
         };
         let (clusters, forbidden) = allowed_clusters(&self.clusters, self.allowed(one));
-        let mut placed = Placer {
-            object: &object,
-            placement: &one.policy.spec.placement,
-            clusters: &clusters,
-            previous,
-            companions: &self.companions.of(one.policy, one.object, &one.name),
-            room: &room_of,
-        }
-        .place();
+        let companions = self.companions.of(one.policy, one.object, &one.name);
+        let failover = self.failover(one, &clusters);
+        let PlacedWithEvictions {
+            mut placed,
+            evictions,
+        } = failover.place(previous, |previous, avoided| {
+            let placer = Placer {
+                object: &object,
+                placement: &one.policy.spec.placement,
+                clusters: &clusters,
+                previous,
+                companions: &companions,
+                avoided,
+                room: &room_of,
+            };
+            placer.place()
+        });
         if let Some(allowed) = self.allowed(one) {
             // What a binding says of the past reaches no other cluster, either.
             placed
@@ -277,10 +289,25 @@ impl<'a, O: Operations> Planner<'a, O> {
         binding.replicas = object.replicas;
         binding.requirements = requirements;
         binding.set(placed);
+        binding.evict(evictions, &failover);
         PlacedTemplate {
             binding,
             shares: has_replicas.then_some(shares),
             is_written: true,
+        }
+    }
+
+    /// What decides about the evictions of an object.
+    fn failover<'f>(&self, one: &'f Claimed<'_>, clusters: &'f [TargetCluster]) -> Failover<'f>
+    where
+        'a: 'f,
+    {
+        let inputs = self.inputs;
+        Failover {
+            spec: &one.policy.spec,
+            clusters,
+            health: inputs.health.get(&one.name).unwrap_or(&UNKNOWN),
+            now: inputs.now,
         }
     }
 

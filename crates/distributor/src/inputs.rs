@@ -19,6 +19,7 @@ use fleetdex_distribution::{
     binding_name::binding_name,
     claim::{Policy, allowed_clusters},
     cluster::TargetCluster,
+    failover::HealthInClusters,
     overrides::ObjectOverrides,
     placing::PreviousPlacement,
     plan::DistributionInputs,
@@ -122,6 +123,22 @@ pub fn read(
 }
 
 impl ReadInputs {
+    /// Adds how objects are in their clusters, for those that may leave one because of it.
+    pub fn add_health(
+        &mut self,
+        now: Timestamp,
+        health_of: impl Fn(&TemplateName) -> HealthInClusters,
+    ) {
+        self.plan.now = Some(now);
+        for (name, binding) in &self.bindings {
+            let previous = self.plan.previous.get(name);
+            let is_evicted = previous.is_some_and(|previous| !previous.evictions.is_empty());
+            if is_evicted || !at(&*binding.object, &["spec", "failover"]).is_null() {
+                self.plan.health.insert(name.clone(), health_of(name));
+            }
+        }
+    }
+
     /// Whether objects of the kind of this one are known.
     pub fn is_followed(&self, name: &TemplateName) -> bool {
         let kind = name.kind_name();
@@ -344,6 +361,9 @@ pub fn bound_kinds(control_plane: &ControlPlaneObjects) -> BTreeSet<KindName> {
 /// Where objects are, with the clusters that may still have a copy.
 pub fn clusters_with_copies(previous: &PreviousPlacement) -> BTreeSet<String> {
     let placed = previous.clusters.keys();
-    let left = previous.evicting.iter().chain(&previous.leaving);
+    let evictions = previous.evictions.iter();
+    let left = evictions
+        .map(|task| &task.from_cluster)
+        .chain(&previous.leaving);
     placed.chain(left).cloned().collect()
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use fleetdex_distribution::{
+    failover::{CopyHealth, HealthInClusters},
     plan::{DistributionPlan, PlannedBinding},
     template_name::TemplateName,
 };
@@ -63,10 +64,16 @@ impl BindingReport {
     }
 }
 
+/// A report, and since when the cluster reports that the object is not healthy.
+struct ReportedCopy {
+    report: CopyReport,
+    unhealthy_since: Option<Timestamp>,
+}
+
 #[derive(Default)]
 struct BoardState {
     bindings: BTreeMap<TemplateName, (PlannedBinding, Timestamp)>,
-    reports: BTreeMap<TemplateName, BTreeMap<String, CopyReport>>,
+    reports: BTreeMap<TemplateName, BTreeMap<String, ReportedCopy>>,
     /// Clusters that were seen to have no copy.
     absent: BTreeMap<TemplateName, BTreeSet<String>>,
     /// What clusters may have had and do not get any more.
@@ -103,10 +110,18 @@ impl StatusBoard {
             absent.remove(cluster);
         }
         let reports = state.reports.entry(name.clone()).or_default();
-        if reports.get(cluster) == Some(&report) {
+        let before = reports.get(cluster);
+        if before.is_some_and(|before| before.report == report) {
             return;
         }
-        reports.insert(cluster.to_owned(), report);
+        let since = before.and_then(|before| before.unhealthy_since);
+        let is_unhealthy = report.health == "Unhealthy";
+        let unhealthy_since = is_unhealthy.then(|| since.unwrap_or_else(Timestamp::now));
+        let reported = ReportedCopy {
+            report,
+            unhealthy_since,
+        };
+        reports.insert(cluster.to_owned(), reported);
         state.changed.insert(name.clone());
         drop(state);
         self.has_reports.notify_one();
@@ -276,11 +291,31 @@ impl StatusBoard {
     pub fn of(&self, name: &TemplateName) -> Option<BindingReport> {
         let state = self.state.lock();
         let (planned, placed_at) = state.bindings.get(name)?.clone();
+        let reports = state.reports.get(name).into_iter().flatten();
         Some(BindingReport {
             planned,
             placed_at,
-            clusters: state.reports.get(name).cloned().unwrap_or_default(),
+            clusters: reports
+                .map(|(cluster, copy)| (cluster.clone(), copy.report.clone()))
+                .collect(),
         })
+    }
+
+    /// How an object is in its clusters.
+    pub fn health_of(&self, name: &TemplateName) -> HealthInClusters {
+        let state = self.state.lock();
+        let reports = state.reports.get(name).into_iter().flatten();
+        reports
+            .map(|(cluster, copy)| {
+                let report = &copy.report;
+                let health = CopyHealth {
+                    is_healthy: report.is_applied && report.health == "Healthy",
+                    unhealthy_since: copy.unhealthy_since,
+                    status: report.status.clone(),
+                };
+                (cluster.clone(), health)
+            })
+            .collect()
     }
 }
 

@@ -306,6 +306,7 @@ impl InputReader {
             }
         }
         let plan = &mut self.inputs.plan;
+        plan.now = Some(Timestamp::now());
         for (cluster, objects) in &plan.observed {
             let of_kind = |kind: &'static str| {
                 let objects = objects.iter();

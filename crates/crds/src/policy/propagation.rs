@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     ClusterPlacement,
     propagation_schema::{
-        APPLICATION_RULES, PROPAGATION_RULES, SCHEDULER_RULES, SELECTORS, STATE_RULES,
+        APPLICATION_RULES, PROPAGATION_RULES, SCHEDULER_RULES, SELECTORS, STATE_PATH, STATE_RULES,
         SUSPENSION_RULES,
     },
 };
@@ -244,8 +244,8 @@ pub struct StatePreservationRule {
     #[serde(default)]
     #[schemars(length(max = 317))]
     pub alias_label_name: String,
-    /// A `JSONPath` within the status.
+    /// A `JSONPath` within the status, of members and items of lists: `{.jobStatus.points[0].id}`.
     #[serde(default)]
-    #[schemars(length(max = 1024))]
+    #[schemars(length(max = 1024), extend("pattern" = STATE_PATH))]
     pub json_path: String,
 }

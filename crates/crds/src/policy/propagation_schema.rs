@@ -4,6 +4,9 @@
 pub(super) const SELECTORS: usize = 1_000;
 /// Most rules that keep a part of the status.
 pub(super) const STATE_RULES: usize = 100;
+/// Paths within a status: members and items of lists, as in `{.jobStatus.checkpoints[0].id}`.
+/// Other expressions of `JSONPath` could cost any time.
+pub(super) const STATE_PATH: &str = r"^\s*\{?\s*\$?(\.[A-Za-z0-9_-]+|\[[0-9]+\])+\s*\}?\s*$";
 
 pub(super) const NAMES_NEEDED: &str = "preemption Always needs a name in every resource selector";
 pub(super) const DEPENDENCIES_NEEDED: &str = "failover.application needs propagateDeps: true";

@@ -55,6 +55,7 @@ impl Case {
             clusters: &clusters,
             previous: &self.previous,
             companions: &Companions::default(),
+            avoided: &AvoidedClusters::default(),
             room: &|_| self.room,
         }
         .place()

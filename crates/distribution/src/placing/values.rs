@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fleetdex_crds::policy::ClusterPlacement;
+use fleetdex_crds::{binding::GracefulEvictionTask, policy::ClusterPlacement};
 use serde::Serialize;
 
 use crate::{claim::PolicyName, division::Shares};
@@ -27,8 +27,8 @@ pub struct PlacedObject {
 pub struct PreviousPlacement {
     /// The clusters and their replicas.
     pub clusters: Shares,
-    /// The clusters that others evict the object from.
-    pub evicting: BTreeSet<String>,
+    /// The clusters that it is evicted from: see [`crate::failover`].
+    pub evictions: Vec<GracefulEvictionTask>,
     /// The clusters that it was moved away from, and that may still have a copy.
     pub leaving: BTreeSet<String>,
     /// The bindings of the objects that need it, as namespace and name.

@@ -45,6 +45,8 @@ pub struct Leftovers {
     unneeded: BTreeSet<TemplateName>,
     /// Objects that others need of which nothing is known but that they may still run.
     kept: BTreeSet<TemplateName>,
+    /// The clusters that objects leave, and where they stay for the time being.
+    staying: BTreeMap<TemplateName, BTreeSet<String>>,
     /// The clusters that are known and are not being deleted.
     clusters: BTreeSet<String>,
 }
@@ -77,12 +79,15 @@ impl Leftovers {
             }
             (binding.resource.clone(), clusters)
         });
+        let leaving = plan.bindings.iter().filter(|one| !one.staying.is_empty());
+        let staying = leaving.map(|one| (one.resource.clone(), one.staying.clone()));
         let preserved = inputs.previous.iter().filter(|(_, one)| one.preserves);
         let clusters = inputs.clusters.iter().filter(|one| !one.is_terminating);
         Self {
             is_complete: plan.knows_dependencies,
             templates,
             targets: bindings.collect(),
+            staying: staying.collect(),
             preserved: preserved.map(|(name, _)| name.clone()).collect(),
             clusters: clusters.map(|cluster| cluster.name.clone()).collect(),
             unneeded: unneeded.map(|(name, _)| name.clone()).collect(),
@@ -109,7 +114,9 @@ impl Leftovers {
                     || planted(Bug::DistributionDeletesWithoutPolicy)
             }
         };
-        if !is_left || self.kept.contains(name) {
+        let staying = self.staying.get(name);
+        let is_staying = staying.is_some_and(|clusters| clusters.contains(cluster));
+        if !is_left || is_staying || self.kept.contains(name) {
             return LeftoverFate::Stays;
         }
         let is_gone = !self.targets.contains_key(name);

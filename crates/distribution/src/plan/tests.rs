@@ -6,6 +6,8 @@ use std::sync::Arc;
 use super::*;
 use crate::{claim::Policy, object_text::ObjectText, templates::CONTROL_PLANE_LABEL};
 
+mod failover;
+
 struct BuiltIn;
 
 impl Operations for BuiltIn {

@@ -6,8 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use fleetdex_crds::policy::PropagationSpec;
+use fleetdex_crds::{binding::GracefulEvictionTask, policy::PropagationSpec};
 use fleetdex_interpreter::request::ReplicaRequirements;
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -15,6 +16,7 @@ use crate::{
     claim::{Policy, PolicyName},
     cluster::TargetCluster,
     contains::contains,
+    failover::{Failover, HealthInClusters},
     object_text::ObjectText,
     overrides::ObjectOverrides,
     placing::{NotChosen, Placed, PlacedReplicas, PreviousPlacement},
@@ -39,6 +41,10 @@ pub struct DistributionInputs {
     pub room: BTreeMap<String, ClusterRoom>,
     /// The clusters that policies of a namespace may reach, where not all.
     pub allowed_clusters: BTreeMap<String, BTreeSet<String>>,
+    /// How objects are in their clusters, for those whose policies or bindings ask for it.
+    pub health: BTreeMap<TemplateName, HealthInClusters>,
+    /// The present; `None`: nothing begins or ends because of time.
+    pub now: Option<Timestamp>,
     /// The objects that clusters have, by cluster.
     pub observed: BTreeMap<String, BTreeMap<TemplateName, Value>>,
 }
@@ -78,6 +84,12 @@ pub struct PlannedBinding {
     /// The clusters to which nothing is written for the time being.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub suspended: Vec<String>,
+    /// The clusters that it is evicted from: see [`crate::failover`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub evictions: Vec<GracefulEvictionTask>,
+    /// Those of them whose copies stay for the time being.
+    #[serde(skip)]
+    pub staying: BTreeSet<String>,
     /// What the policy says.
     #[serde(skip)]
     pub spec: Option<Arc<PropagationSpec>>,
@@ -185,6 +197,8 @@ impl PlannedBinding {
             affinity_name: None,
             required_by: Vec::new(),
             suspended: Vec::new(),
+            evictions: Vec::new(),
+            staying: BTreeSet::new(),
             spec: None,
             claimed_by: None,
             resting_requirers: Vec::new(),
@@ -205,6 +219,44 @@ impl PlannedBinding {
         };
         let names = self.clusters.iter().map(|one| one.name.clone());
         self.suspended = names.filter(is_suspended).collect();
+    }
+
+    /// Keeps which clusters the object leaves, and where it stays for the time being.
+    pub(super) fn evict(&mut self, evictions: Vec<GracefulEvictionTask>, failover: &Failover<'_>) {
+        let staying = evictions
+            .iter()
+            .filter(|task| !failover.is_over(task, &self.clusters));
+        self.staying = staying.map(|task| task.from_cluster.clone()).collect();
+        self.evictions = evictions;
+    }
+
+    /// The tasks because of which a cluster has got the object.
+    fn evictions_to(&self, cluster: &str) -> impl Iterator<Item = &GracefulEvictionTask> {
+        let is_new = move |task: &&GracefulEvictionTask| {
+            !task.clusters_before_failover.is_empty()
+                && !task
+                    .clusters_before_failover
+                    .iter()
+                    .any(|one| one == cluster)
+        };
+        self.evictions.iter().filter(is_new)
+    }
+
+    /// Whether nothing is written to a cluster: the policy suspends it, or the object must leave
+    /// another one first.
+    pub(super) fn waits_in(&self, cluster: &str) -> bool {
+        let is_first = |task: &GracefulEvictionTask| {
+            task.purge_mode.as_deref() == Some("Directly") && task.suppress_deletion.is_none()
+        };
+        self.suspended.iter().any(|one| one == cluster) || self.evictions_to(cluster).any(is_first)
+    }
+
+    /// The labels that a cluster gets with the object because it has left another one.
+    pub(super) fn preserved_labels(&self, cluster: &str) -> BTreeMap<String, String> {
+        let tasks = self.evictions_to(cluster);
+        tasks
+            .flat_map(|task| task.preserved_label_state.clone())
+            .collect()
     }
 
     /// Leaves the object where it is.
@@ -231,6 +283,9 @@ impl PlannedBinding {
             })
             .collect();
         self.unschedulable = Some(reason);
+        self.evictions.clone_from(&previous.evictions);
+        let evictions = self.evictions.iter();
+        self.staying = evictions.map(|task| task.from_cluster.clone()).collect();
     }
 
     /// The names of its clusters.

@@ -46,7 +46,7 @@ impl<'p, O: Operations> PlanWriter<'p, O> {
         overwrites: bool,
     ) {
         for target in &binding.clusters {
-            if binding.suspended.contains(&target.name) {
+            if binding.waits_in(&target.name) {
                 continue;
             }
             let Some(cluster) = self.cluster(&target.name) else {
@@ -56,6 +56,8 @@ impl<'p, O: Operations> PlanWriter<'p, O> {
             let observed = observed.and_then(|objects| objects.get(&binding.resource));
             let make = || template.desired(cluster, &self.inputs.overrides, self.operations);
             let made = self.operations.desired(template, cluster, &make);
+            let made =
+                made.map(|object| with_labels(object, binding.preserved_labels(&target.name)));
             let result = made.and_then(|object| match observed {
                 None => Ok(object),
                 Some(observed) => {
@@ -132,6 +134,18 @@ impl<'p, O: Operations> PlanWriter<'p, O> {
             }
         }
     }
+}
+
+/// An object with these labels, too.
+fn with_labels(object: ObjectText, labels: BTreeMap<String, String>) -> ObjectText {
+    if labels.is_empty() {
+        return object;
+    }
+    let mut labelled = object.value();
+    for (key, value) in labels {
+        labelled["metadata"]["labels"][key] = value.into();
+    }
+    ObjectText::from(&labelled)
 }
 
 /// The object of a cluster with what the cluster owns of it; an error: it is not Fleetdex's.

@@ -11,6 +11,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use tokio::time::Instant;
 
 use super::{CONCURRENT_REQUESTS, ConnectedMember, Done, SETTLED};
+use crate::control_plane::resource_of;
 
 impl<'c> ConnectedMember<'c> {
     /// Reports what this member may have had and has not. What was sent over the connection before
@@ -33,7 +34,8 @@ impl<'c> ConnectedMember<'c> {
                 continue;
             }
             let kind = name.kind_name();
-            let is_served = self.copies.resource(&kind).is_some();
+            // Not by what is followed: this plan may have kinds that are not followed yet.
+            let is_served = resource_of(&self.discovery, &kind).is_some();
             // Of a group that does not answer now nothing is known.
             let knows_group =
                 !self.discovery.served.is_empty() && !self.discovery.unknown.contains(&kind.0);
