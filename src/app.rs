@@ -28,7 +28,7 @@ use fleetdex_server::{
     auth::{self, SecureServing},
     catalog::Catalog,
     http::{listen::Listener, serve::Server},
-    read::{fleet::Registries, interpreters::Interpreters},
+    read::{bindings::BindingReader, fleet::Registries, interpreters::Interpreters},
     telemetry::Telemetry,
     watch::peers::Peers,
 };
@@ -94,7 +94,10 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         webhooks,
         registries: ReflectedRegistries::default(),
     };
-    let server = server.with_registries(Registries::new(Arc::new(shared.registries.clone())));
+    let mut server = server.with_registries(Registries::new(Arc::new(shared.registries.clone())));
+    if args.distribution.distribute {
+        server = server.with_bindings(BindingReader::new(control_plane.clone()));
+    }
     let context = controller_context(
         &args,
         control_plane,

@@ -72,7 +72,7 @@ enum Command {
     Interpret(Box<interpret::InterpretArgs>),
     /// Show which objects policies would place in which clusters, and why not in the others
     Plan(distribution::PlanArgs),
-    /// Print what distribution needs of members
+    /// Show what is distributed, or print what distribution needs of members
     Distribute(distribution::DistributeArgs),
     /// Open the web page
     Ui(cli::ui::UiArgs),
@@ -169,7 +169,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => Ok(once(console::run(&args, cli::explain::explain))?),
         Command::Interpret(args) => Ok(once(console::run(&*args, interpret::run))?),
         Command::Plan(args) => Ok(once(distribution::run(&args))?),
-        Command::Distribute(args) => Ok(once(console::run(&args, distribution::distribute))?),
+        Command::Distribute(args) => Ok(once(distribution::distribute(&args))?),
         Command::Ui(args) => Ok(once(console::run(&args, cli::ui::ui))?),
         Command::Kubeconfig(args) => Ok(once(console::run(&args, cli::kubeconfig::kubeconfig))?),
         Command::Dashboards(args) => Ok(once(console::run(&args, dashboards::run))?),

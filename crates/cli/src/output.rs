@@ -58,7 +58,7 @@ pub(crate) async fn print(
 }
 
 /// Prints a whole document, or the names of its items.
-pub(crate) fn print_document(
+pub fn print_document(
     document: &Value,
     format: OutputFormat,
     console: &mut Console<'_>,

@@ -147,8 +147,28 @@ pub async fn send(
     request: Request<Body>,
     timeout: Duration,
 ) -> Result<GetResponse, RequestError> {
+    exchange_in_time(client, request, timeout, None).await
+}
+
+/// The same for a response of at most `limit` bytes, which counts in this memory.
+pub async fn send_within(
+    client: &Client,
+    request: Request<Body>,
+    timeout: Duration,
+    memory: &Intake,
+    limit: usize,
+) -> Result<GetResponse, RequestError> {
+    exchange_in_time(client, request, timeout, Some((memory, limit))).await
+}
+
+async fn exchange_in_time(
+    client: &Client,
+    request: Request<Body>,
+    timeout: Duration,
+    memory: Option<(&Intake, usize)>,
+) -> Result<GetResponse, RequestError> {
     let shown = format!("{} {}", request.method(), request.uri().path());
-    match tokio::time::timeout(timeout, exchange(client, &shown, request)).await {
+    match tokio::time::timeout(timeout, exchange(client, &shown, request, memory)).await {
         Ok(response) => response.and_then(|response| accept(shown, response)),
         Err(_) => Err(RequestError::TimedOut {
             request: shown,
@@ -166,6 +186,7 @@ async fn exchange(
     client: &Client,
     shown: &str,
     mut request: Request<Body>,
+    memory: Option<(&Intake, usize)>,
 ) -> Result<GetResponse, RequestError> {
     request
         .headers_mut()
@@ -175,10 +196,17 @@ async fn exchange(
         .send(request)
         .await
         .map_err(|error| transport_error(shown, &error))?;
-    let intake = Intake::of(&response);
+    let (intake, limit) = match memory {
+        Some((memory, limit)) => (memory.clone(), limit),
+        None => {
+            let intake = Intake::of(&response);
+            let limit = intake.limits().answer;
+            (intake, limit)
+        }
+    };
     let (head, body) = response.into_parts();
     let read = if head.status.is_success() {
-        intake.read(body, intake.limits().answer).await
+        intake.read(body, limit).await
     } else {
         intake.read_refusal(body).await
     };

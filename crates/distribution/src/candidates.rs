@@ -1,13 +1,12 @@
 //! Which clusters an object can go to, and every reason why the others do not fit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fleetdex_crds::{affinity::ClusterAffinity, policy::ClusterPlacement};
 
 use crate::{
     cluster::{TargetCluster, taint_text},
     division::Shares,
-    failover::AvoidedClusters,
     spread::SpreadKey,
 };
 
@@ -20,6 +19,9 @@ pub struct Companions {
     /// None of these clusters is chosen.
     pub apart: Option<(String, BTreeSet<String>)>,
 }
+
+/// The clusters that an object must not go to, and why.
+pub type AvoidedClusters = BTreeMap<String, String>;
 
 /// What is asked of clusters.
 #[derive(Clone, Copy, Debug)]

@@ -22,6 +22,7 @@ use k8s_openapi::{
 use serde_json::Value;
 
 use crate::{
+    candidates::AvoidedClusters,
     cluster::{TargetCluster, taint_text, tolerates},
     placing::{Placed, PlacedReplicas, PreviousPlacement},
 };
@@ -53,12 +54,9 @@ pub struct CopyHealth {
 /// How an object is in its clusters, as far as it is known.
 pub type HealthInClusters = BTreeMap<String, CopyHealth>;
 
-/// The clusters that are not chosen, and why.
-pub type AvoidedClusters = BTreeMap<String, String>;
-
 /// What decides about the evictions of an object.
 #[derive(Clone, Copy, Debug)]
-pub struct Failover<'a> {
+pub struct FailoverDecision<'a> {
     /// What its policy says.
     pub spec: &'a PropagationSpec,
     /// All clusters.
@@ -78,7 +76,7 @@ pub struct PlacedWithEvictions {
     pub evictions: Vec<GracefulEvictionTask>,
 }
 
-impl Failover<'_> {
+impl FailoverDecision<'_> {
     /// Places an object without the clusters that it leaves. `place` places it by what was before
     /// and without the clusters to be avoided.
     pub fn place(

@@ -7,8 +7,10 @@
 //!    │         ├──────> spread        which of them are chosen
 //!    │         └──────> division      how many replicas each of them gets
 //!    ├────> room                      how many replicas there is room for
+//!    ├────> failover                  which clusters it leaves although they are selected
 //!    └────> desired ──> overrides     what the object is in a cluster
 //!  binding                             where an object is, as the control plane stores it
+//!  placement_report                    what a binding says, as rows for people
 //!  marks, brake                        what Fleetdex has written, and how much of it may go at once
 //! ```
 //!
@@ -25,9 +27,11 @@ pub mod cluster;
 pub mod contains;
 pub mod desired;
 pub mod division;
+pub mod failover;
 pub mod marks;
 pub mod object_text;
 pub mod overrides;
+pub mod placement_report;
 pub mod placing;
 pub mod plan;
 pub mod room;

@@ -14,10 +14,9 @@ use mode::{DivisionMode, has_same_rules, other_group, static_weights};
 pub use values::{NotChosen, Placed, PlacedObject, PlacedReplicas, PreviousPlacement};
 
 use crate::{
-    candidates::{Companions, Requirements},
+    candidates::{AvoidedClusters, Companions, Requirements},
     cluster::TargetCluster,
     division::{self, DivisionByRoom, NoRoom, Shares, TieBreak},
-    failover::AvoidedClusters,
     spread::{self, NeededRoom, RankedCluster, SpreadError},
 };
 

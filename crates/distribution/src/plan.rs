@@ -18,7 +18,7 @@ use crate::{
     cluster::TargetCluster,
     desired::{DistributedObject, Operations, is_divided, write_order},
     division::{MAX_REPLICAS, Shares},
-    failover::{Failover, HealthInClusters, PlacedWithEvictions},
+    failover::{FailoverDecision, HealthInClusters, PlacedWithEvictions},
     overrides::ObjectOverrides,
     placing::{PlacedObject, Placer, PreviousPlacement},
     room::ClusterRoom,
@@ -298,12 +298,16 @@ impl<'a, O: Operations> Planner<'a, O> {
     }
 
     /// What decides about the evictions of an object.
-    fn failover<'f>(&self, one: &'f Claimed<'_>, clusters: &'f [TargetCluster]) -> Failover<'f>
+    fn failover<'f>(
+        &self,
+        one: &'f Claimed<'_>,
+        clusters: &'f [TargetCluster],
+    ) -> FailoverDecision<'f>
     where
         'a: 'f,
     {
         let inputs = self.inputs;
-        Failover {
+        FailoverDecision {
             spec: &one.policy.spec,
             clusters,
             health: inputs.health.get(&one.name).unwrap_or(&UNKNOWN),

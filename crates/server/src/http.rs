@@ -8,5 +8,6 @@ mod compression;
 pub(crate) mod dispatch;
 pub mod listen;
 pub(crate) mod page;
+mod page_queries;
 mod request_trace;
 pub mod serve;

@@ -5,6 +5,7 @@
 
 pub mod across_kinds;
 pub mod aggregate;
+pub mod bindings;
 pub mod completions;
 pub(crate) mod counted_bytes;
 pub mod explain;

@@ -18,6 +18,8 @@ pub(crate) struct Frame<'f> {
     pub(crate) user: Option<&'f str>,
     /// When the view loads itself again.
     pub(crate) live: Option<&'f Live>,
+    /// Whether there is a view of what is distributed.
+    pub(crate) has_distribution: bool,
 }
 
 /// When a view loads itself again.
@@ -57,6 +59,7 @@ pub(crate) fn page(frame: &Frame<'_>, main: &Markup) -> String {
                         (search_box(frame.search))
                         nav aria-label="Pages" {
                             a href={ (ROOT) "/fleet" } { "Fleet" }
+                            @if frame.has_distribution { a href={ (ROOT) "/distribution" } { "Distribution" } }
                             @if frame.live.is_some() {
                                 button type="button" hidden data-pause aria-pressed="false" title="Pause the updates of this page" { "Live" }
                             }
@@ -133,7 +136,7 @@ pub(crate) fn health(word: &str) -> Markup {
     let mark = match word {
         "Healthy" => "●",
         "Progressing" => "◐",
-        "Degraded" => "▲",
+        "Degraded" | "Unhealthy" => "▲",
         "Suspended" => "■",
         "Missing" => "○",
         "" => return html! {},

@@ -8,11 +8,13 @@
 //!
 //! Guarantees: every value of a member or a user is escaped; no response names another host, and
 //! scripts and styles come from this server alone ([`CONTENT_SECURITY_POLICY`]); a view asks the
-//! query API only, as its caller, so that it shows what the caller may list and nothing else.
+//! query API, and for bindings of the control plane, as its caller only, so that it shows what the
+//! caller may list and nothing else.
 //! Search, lists and objects work without scripts. The address of a view has its whole state.
 
 mod address;
 mod assets;
+mod bindings;
 mod differences;
 mod graph;
 mod layout;
@@ -30,6 +32,7 @@ mod views;
 mod yaml;
 
 pub use assets::asset;
-pub use query::{Accept, QueryApi, QueryReply};
+pub use bindings::{BindingsPage, BindingsQuestion};
+pub use query::{Accept, QueryApi, QueryRefusal, QueryReply};
 pub use respond::{SignIn, SignInProblem, failed, is_page_path, login, respond, wants_page};
 pub use response::{CONTENT_SECURITY_POLICY, LOGIN_PATH, LOGOUT_PATH, ROOT, secured};

@@ -21,8 +21,8 @@ pub(crate) struct OtherWords {
     pub(crate) kubectl: String,
     /// The command of `fleetdex`.
     pub(crate) fleetdex: String,
-    /// The request bodies for OpenSearch.
-    pub(crate) open_search: ShownExplanation,
+    /// The request bodies for OpenSearch; `None` if it knows nothing of what is asked.
+    pub(crate) open_search: Option<ShownExplanation>,
 }
 
 /// What OpenSearch is asked for a view. To find out costs the query API about as much as an answer,
@@ -39,14 +39,15 @@ impl OtherWords {
     /// The part of a view that shows it.
     pub(crate) fn render(&self) -> Markup {
         let commands = [("kubectl", &self.kubectl), ("fleetdex", &self.fleetdex)];
-        let is_explained = matches!(self.open_search, ShownExplanation::Bodies(_));
+        let is_explained = matches!(self.open_search, Some(ShownExplanation::Bodies(_)));
         html! {
             details.question #question open[is_explained] {
-                summary { "The same question with kubectl, fleetdex, OpenSearch" }
+                summary { "The same question with kubectl, fleetdex" @if self.open_search.is_some() { ", OpenSearch" } }
                 @for (name, text) in commands { (copyable(name, text)) }
                 @match &self.open_search {
-                    ShownExplanation::At(address) => p { a href=(address) { "Show the question to OpenSearch" } },
-                    ShownExplanation::Bodies(text) => (copyable("OpenSearch", text)),
+                    Some(ShownExplanation::At(address)) => p { a href=(address) { "Show the question to OpenSearch" } },
+                    Some(ShownExplanation::Bodies(text)) => (copyable("OpenSearch", text)),
+                    None => {},
                 }
             }
         }

@@ -15,6 +15,8 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::bindings::{BindingsPage, BindingsQuestion};
+
 /// Bytes of one answer that a view reads: twice the largest object that etcd stores by default.
 const MAX_ANSWER_BYTES: usize = 3 << 20;
 /// Values of one answer. Each takes about 100 bytes in memory, however few it has in JSON.
@@ -30,6 +32,12 @@ pub trait QueryApi: Send + Sync {
 
     /// The response to the same, for the browser or its stream.
     async fn forward(&self, path: &str, accept: Accept) -> Response;
+
+    /// Whether this server distributes objects of the control plane.
+    fn distributes(&self) -> bool;
+
+    /// The bindings of the control plane that the caller may read.
+    async fn bindings(&self, question: BindingsQuestion) -> Result<BindingsPage, QueryRefusal>;
 }
 
 /// What the query API replies with.
@@ -93,9 +101,11 @@ pub(crate) struct Answered<T> {
 
 /// Why it did not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct QueryRefusal {
-    pub(crate) status: StatusCode,
-    pub(crate) message: String,
+pub struct QueryRefusal {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// Why, for people.
+    pub message: String,
 }
 
 /// A question's result.

@@ -135,6 +135,7 @@ pub async fn respond(api: &dyn QueryApi, path: &str, query: &str, user: &str) ->
     let shown = match segments.as_slice() {
         [""] => views::search(api, &parameters).await,
         ["fleet"] => views::fleet(api, &parameters).await,
+        ["distribution"] if api.distributes() => views::distribution(api, &parameters).await,
         ["clusters", cluster, native @ ..] => match object_address(cluster, native) {
             Some(object) if parameters.get("format") == "yaml" => {
                 return views::download(api, &object).await;
@@ -164,6 +165,7 @@ pub async fn respond(api: &dyn QueryApi, path: &str, query: &str, user: &str) ->
         search: &shown.search,
         user: Some(user),
         live: shown.live.as_ref(),
+        has_distribution: api.distributes(),
     };
     html_response(shown.status, page(&frame, &shown.main))
 }

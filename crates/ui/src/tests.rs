@@ -9,7 +9,12 @@ use http::StatusCode;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
-use crate::{Accept, QueryApi, QueryReply, respond};
+use crate::{
+    Accept, BindingsPage, BindingsQuestion, QueryApi, QueryRefusal, QueryReply, respond,
+    tests::distribution::{BINDINGS, prepared_bindings},
+};
+
+mod distribution;
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 const PAGE: &str = "/ui/clusters/member1/apis/apps/v1/namespaces/shop/deployments/checkout";
@@ -43,6 +48,16 @@ impl QueryApi for PreparedApi {
             QueryReply::Response(response) => response,
             QueryReply::Answer(answer, _) => Response::new(Body::from(json!(answer).to_string())),
         }
+    }
+
+    fn distributes(&self) -> bool {
+        self.0.iter().any(|(start, _)| *start == BINDINGS)
+    }
+
+    async fn bindings(&self, question: BindingsQuestion) -> Result<BindingsPage, QueryRefusal> {
+        let bindings = self.0.iter().find(|(start, _)| *start == BINDINGS);
+        let bindings = bindings.and_then(|(_, bindings)| bindings.as_array());
+        prepared_bindings(bindings.map_or(&[], Vec::as_slice), &question)
     }
 }
 
@@ -194,6 +209,14 @@ impl QueryApi for RecordedApi {
 
     async fn forward(&self, path: &str, accept: Accept) -> Response {
         self.0.forward(path, accept).await
+    }
+
+    fn distributes(&self) -> bool {
+        self.0.distributes()
+    }
+
+    async fn bindings(&self, question: BindingsQuestion) -> Result<BindingsPage, QueryRefusal> {
+        self.0.bindings(question).await
     }
 }
 

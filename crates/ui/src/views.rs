@@ -1,8 +1,10 @@
 //! The views.
 
 mod compare;
+mod distribution;
 mod fleet;
 mod object;
+mod placements;
 mod result_table;
 mod search;
 
@@ -11,6 +13,7 @@ use maud::{Markup, html};
 
 pub(crate) use self::{
     compare::compare,
+    distribution::distribution,
     fleet::fleet,
     object::{download, object},
     search::search,

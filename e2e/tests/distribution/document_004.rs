@@ -3,10 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use anyhow::ensure;
 use e2e::{
     interpreter::{WorkloadInterpreter, manifest},
     scenario::until,
-    test_result::Tested,
+    test_result::{Tested, assert_contains},
 };
 use serde_json::json;
 
@@ -51,6 +52,36 @@ async fn nginx_runs_in_both_members_and_its_status_is_summed() -> Tested {
     fixture
         .until_hub(&path, "3 of 4 are ready", is_summed)
         .await?;
+    is_shown(&fixture).await
+}
+
+/// The command and the page show both members with what they shall have and have.
+async fn is_shown(fixture: &Distributing) -> Tested {
+    let printed = until("the command shows both members", || async {
+        let printed = fixture.status("deployment/nginx").await?;
+        let lines = printed.out.lines();
+        let cells: Vec<Vec<&str>> = lines
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        for (line, member, ready) in [(1, "member1", "1"), (2, "member2", "2")] {
+            let row = cells.get(line).and_then(|cells| cells.get(..5));
+            let expected = ["deployment.apps/nginx", member, "2", ready, "yes"];
+            ensure!(row == Some(&expected[..]), "{printed:?}");
+        }
+        Ok(printed)
+    })
+    .await?;
+    assert_eq!(printed.code, 0, "{printed:?}");
+    assert_contains(&printed.out, "FullyApplied   True");
+    let html = fixture.page().await?;
+    for expected in [
+        "Deployment nginx",
+        "/ui/clusters/member1/apis/apps/v1/namespaces/default/deployments/nginx",
+        "FullyApplied is True",
+        "by the policy default/nginx-propagation",
+    ] {
+        assert_contains(&html, expected);
+    }
     Ok(())
 }
 

@@ -7,8 +7,9 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use e2e::{
     fleet::{Fleet, OpenSearchKind, Options},
+    http,
     objects::Objects,
-    operator::Operator,
+    operator::{CommandResult, Operator},
     scenario::{prepare, repository_file, start_operator, until},
 };
 use serde_json::{Value, json};
@@ -129,6 +130,24 @@ impl Distributing {
             .await?;
         let message = condition(&object, kind)["message"].as_str();
         Ok(message.unwrap_or_default().to_owned())
+    }
+
+    /// What `fleetdex distribute status` prints about an object of the namespace `default`.
+    pub async fn status(&self, object: &str) -> Result<CommandResult> {
+        let kubeconfig = self.fleet.control_plane().kubeconfig();
+        let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
+        let words = ["distribute", "status", object, "--namespace=default"];
+        let words: Vec<&str> = words.into_iter().chain([&*kubeconfig]).collect();
+        self.operator.run_command(&words).await
+    }
+
+    /// The view of what is distributed from the namespace `default`.
+    pub async fn page(&self) -> Result<String> {
+        let address = self.operator.api_address();
+        let url = format!("http://{address}/ui/distribution?namespace=default");
+        let request = http::client(None)?.get(&url);
+        let response = request.bearer_auth(self.operator.token()?).send().await?;
+        Ok(response.error_for_status()?.text().await?)
     }
 
     /// The end of the operator's log.

@@ -3,6 +3,7 @@
 
 mod deleting;
 mod document_004;
+mod failover;
 mod faults;
 mod fixture;
 mod staying_right;

@@ -124,6 +124,12 @@ async fn an_object_of_the_member_is_not_touched_without_overwrite() -> Tested {
         &message,
         "the cluster has this object already, which e2e manages",
     );
+    let printed = fixture.status("configmap/settings").await?;
+    assert_eq!(printed.code, 1, "{printed:?}");
+    assert_contains(&printed.out, "the cluster has this object already");
+    let missing = fixture.status("configmap/others").await?;
+    assert_eq!(missing.code, 2, "{missing:?}");
+    assert_contains(&missing.err, "has no binding in namespace default");
     let found = fixture.members[0].get(&path).await?;
     assert_eq!(
         found["metadata"]["resourceVersion"],

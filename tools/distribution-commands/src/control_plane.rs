@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use fleetdex_cli::ControlPlaneArgs;
 use fleetdex_clusters::{
-    discovery::Discovery,
+    discovery::{Discovery, ServedResource},
     fetch::DiscoveryCache,
     request::{self, RequestError},
 };
@@ -22,6 +22,8 @@ use serde_json::Value;
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Objects of a page.
 const PAGE: u32 = 500;
+/// A page that is too large is asked for again with a quarter of its objects.
+const SHRINKING: u32 = 4;
 
 /// Why objects of the control plane are not known.
 #[derive(Debug, thiserror::Error)]
@@ -111,45 +113,122 @@ impl ControlPlaneReader {
             .collect()
     }
 
+    /// The resources that a word names, as kubectl does: a plural, a singular, a kind or a short
+    /// name, alone or followed by `.group`; the start of a group is enough.
+    pub fn named(&self, word: &str) -> Vec<&Resource> {
+        let (name, group) = word.split_once('.').unwrap_or((word, ""));
+        let is_called = |one: &&ServedResource| {
+            let full_names = [&one.resource.plural, &one.singular, &one.resource.gvk.kind];
+            let mut full_names = full_names.into_iter();
+            full_names.any(|full| full.eq_ignore_ascii_case(name))
+                || one.short_names.iter().any(|short| **short == *name)
+        };
+        let served = self.served.served.iter();
+        let named = served.filter(|one| one.list_and_watch && !name.is_empty());
+        let named = named.filter(is_called).map(|one| &one.resource);
+        named
+            .filter(|resource| resource.gvk.group.starts_with(group))
+            .collect()
+    }
+
     /// All objects of a kind, in all namespaces.
     pub async fn list(&self, resource: &Resource) -> Result<Vec<Value>, ControlPlaneError> {
-        let kind = &resource.gvk;
-        let path = resource.path(&Scope::All);
         let mut objects = Vec::new();
-        let mut next = None;
+        let mut pages = self.pages(resource, &Scope::All, None, PAGE);
+        while let Some(page) = pages.next().await? {
+            objects.extend(page);
+        }
+        Ok(objects)
+    }
+
+    /// The objects of a kind page by page; only the one of a name, if there is one. `size`: the
+    /// objects of a page. A page of more bytes than are read is asked for again with fewer.
+    pub fn pages(
+        &self,
+        resource: &Resource,
+        scope: &Scope,
+        name: Option<&str>,
+        size: u32,
+    ) -> ControlPlanePages {
+        ControlPlanePages {
+            client: self.client.clone(),
+            kind: resource.gvk.clone(),
+            path: resource.path(scope),
+            name: name.map(str::to_owned),
+            size,
+            next: None,
+            is_over: false,
+        }
+    }
+}
+
+/// The pages of a list.
+pub struct ControlPlanePages {
+    client: Client,
+    kind: Gvk,
+    path: String,
+    name: Option<String>,
+    size: u32,
+    next: Option<String>,
+    is_over: bool,
+}
+
+impl ControlPlanePages {
+    /// The objects of the next page; `None` after the last one.
+    pub async fn next(&mut self) -> Result<Option<Vec<Value>>, ControlPlaneError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let page = self.page().await?;
+        self.next = page.metadata.next.filter(|token| !token.is_empty());
+        self.is_over = self.next.is_none();
+        let items = page.items.into_iter();
+        Ok(Some(items.map(|item| typed(&self.kind, item)).collect()))
+    }
+
+    async fn page(&mut self) -> Result<ControlPlanePage, ControlPlaneError> {
         loop {
-            let request = page_request(&path, next.as_deref()).map_err(|source| {
-                ControlPlaneError::Request {
-                    kind: kind.clone(),
-                    source,
-                }
-            })?;
-            let page = self.page(&path, request).await;
-            let page = page.map_err(|source| ControlPlaneError::List {
-                kind: kind.clone(),
+            let (name, next) = (self.name.as_deref(), self.next.as_deref());
+            let request = page_request(&self.path, name, next, self.size);
+            let request = request.map_err(|source| ControlPlaneError::Request {
+                kind: self.kind.clone(),
                 source,
             })?;
-            objects.extend(page.items.into_iter().map(|item| typed(kind, item)));
-            next = page.metadata.next.filter(|token| !token.is_empty());
-            if next.is_none() {
-                return Ok(objects);
+            match self.read(request).await {
+                Err(RequestError::Unread { .. }) if self.size > 1 => {
+                    self.size = (self.size / SHRINKING).max(1);
+                }
+                read => {
+                    return read.map_err(|source| ControlPlaneError::List {
+                        kind: self.kind.clone(),
+                        source,
+                    });
+                }
             }
         }
     }
 
-    async fn page(
+    async fn read(
         &self,
-        path: &str,
         request: http::Request<Vec<u8>>,
     ) -> Result<ControlPlanePage, RequestError> {
         let response = request::send(&self.client, request.map(Body::from), TIMEOUT).await?;
         serde_json::from_slice(&response.body)
-            .map_err(|error| RequestError::unreadable(path, &error))
+            .map_err(|error| RequestError::unreadable(&self.path, &error))
     }
 }
 
-fn page_request(path: &str, next: Option<&str>) -> Result<http::Request<Vec<u8>>, QueryError> {
-    let mut parameters = ListParams::default().limit(PAGE);
+/// The request for a page; `name`: of the one object that it has.
+fn page_request(
+    path: &str,
+    name: Option<&str>,
+    next: Option<&str>,
+    size: u32,
+) -> Result<http::Request<Vec<u8>>, QueryError> {
+    let mut parameters = ListParams::default().limit(size);
+    if let Some(name) = name {
+        parameters = parameters.fields(&format!("metadata.name={name}"));
+    }
     if let Some(token) = next {
         parameters = parameters.continue_token(token);
     }
@@ -173,16 +252,18 @@ mod tests {
 
     #[test]
     fn a_page_begins_where_the_last_one_ended() {
-        let uri = |next| {
-            page_request("/api/v1/pods", next)
-                .unwrap()
-                .uri()
-                .to_string()
+        let uri = |next, name| {
+            let request = page_request("/api/v1/pods", name, next, 500).unwrap();
+            request.uri().to_string()
         };
-        assert_eq!(uri(None), "/api/v1/pods?&limit=500");
+        assert_eq!(uri(None, None), "/api/v1/pods?&limit=500");
         assert_eq!(
-            uri(Some("a+b=")),
+            uri(Some("a+b="), None),
             "/api/v1/pods?&limit=500&continue=a%2Bb%3D"
+        );
+        assert_eq!(
+            uri(None, Some("web")),
+            "/api/v1/pods?&fieldSelector=metadata.name%3Dweb&limit=500"
         );
         let page = |text: &str| serde_json::from_str::<ControlPlanePage>(text).unwrap();
         let last = page(r#"{"metadata": {"resourceVersion": "1"}, "items": [{}]}"#);

@@ -1,5 +1,6 @@
 //! `fleetdex plan`: which objects would go to which clusters, and why not to the others.
-//! `fleetdex distribute role`: what members have to permit.
+//! `fleetdex distribute role`: what members have to permit. `fleetdex distribute status`: what is
+//! distributed, and what has become of it.
 //!
 //! ```text
 //!  files ────────────────────────────┐
@@ -12,6 +13,7 @@
 mod args;
 mod control_plane;
 mod diff;
+mod distribute;
 mod given_room;
 mod inputs;
 mod live;
@@ -21,6 +23,7 @@ mod operations;
 mod output;
 mod redacted;
 mod role;
+mod status;
 
 use std::{io, process::ExitCode};
 
@@ -32,8 +35,9 @@ use fleetdex_distribution::plan;
 
 pub use self::{
     args::PlanArgs,
+    distribute::{DistributeArgs, run as distribute},
     output::PlanFormat,
-    role::{DistributeArgs, policies, rules, run as distribute},
+    role::{policies, rules},
 };
 use self::{live::LivePlan, operations::OfflineOperations};
 

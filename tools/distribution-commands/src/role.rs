@@ -32,21 +32,6 @@ const NEEDED: [(&str, &str); 4] = [
 ];
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Distribution of objects to members.
-#[derive(Clone, Debug, clap::Args)]
-pub struct DistributeArgs {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: DistributeCommand,
-}
-
-/// What to do about distribution.
-#[derive(Clone, Debug, clap::Subcommand)]
-pub enum DistributeCommand {
-    /// Print the role that the credentials of members need, by the kinds of the policies
-    Role(RoleArgs),
-}
-
 /// Prints the `ClusterRole`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RoleArgs {
@@ -71,9 +56,8 @@ enum RoleError {
     NoPolicies,
 }
 
-/// Runs a command.
-pub async fn run(args: &DistributeArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
-    let DistributeCommand::Role(role) = &args.command;
+/// Prints the role.
+pub async fn run(role: &RoleArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let read = tokio::time::timeout(TIMEOUT, read(&role.control_plane)).await;
     let read = read.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer within {TIMEOUT:?}")));
     let (policies, served) =

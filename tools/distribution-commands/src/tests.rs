@@ -8,6 +8,7 @@ use crate::given_room::GivenRoom;
 
 mod control_plane;
 mod fake_api;
+mod status;
 
 /// The example of Karmada's blog about interpreter webhooks, with weights 2:1.
 const NGINX: &str = r"

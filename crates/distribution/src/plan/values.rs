@@ -16,7 +16,7 @@ use crate::{
     claim::{Policy, PolicyName},
     cluster::TargetCluster,
     contains::contains,
-    failover::{Failover, HealthInClusters},
+    failover::{FailoverDecision, HealthInClusters},
     object_text::ObjectText,
     overrides::ObjectOverrides,
     placing::{NotChosen, Placed, PlacedReplicas, PreviousPlacement},
@@ -222,7 +222,11 @@ impl PlannedBinding {
     }
 
     /// Keeps which clusters the object leaves, and where it stays for the time being.
-    pub(super) fn evict(&mut self, evictions: Vec<GracefulEvictionTask>, failover: &Failover<'_>) {
+    pub(super) fn evict(
+        &mut self,
+        evictions: Vec<GracefulEvictionTask>,
+        failover: &FailoverDecision<'_>,
+    ) {
         let staying = evictions
             .iter()
             .filter(|task| !failover.is_over(task, &self.clusters));

@@ -17,8 +17,8 @@ use crate::{
     catalog::Catalog,
     limits::{RequestLimits, UserPermit},
     read::{
-        across_kinds::AcrossKinds, fleet::Registries, interpreters::Interpreters,
-        query_plan::bounded, store_moves::StoreMoves,
+        across_kinds::AcrossKinds, bindings::BindingReader, fleet::Registries,
+        interpreters::Interpreters, query_plan::bounded, store_moves::StoreMoves,
     },
     render::representation::Representation,
     watch::peers::Peers,
@@ -49,10 +49,13 @@ pub struct Answers {
     pub interpreters: Interpreters,
     /// The statuses of the registries.
     pub registries: Registries,
+    /// Reads what is distributed; `None`: this server distributes nothing.
+    pub bindings: Option<BindingReader>,
 }
 
 impl Answers {
-    /// Answers from this catalog alone: without other replicas, interpreters and registries.
+    /// Answers from this catalog alone: without other replicas, interpreters, registries and
+    /// bindings.
     pub fn new(
         catalog: watch::Receiver<Arc<Catalog>>,
         authentication_mode: AuthenticationMode,
@@ -69,6 +72,7 @@ impl Answers {
             keys: SealingKeys::default(),
             interpreters: Interpreters::default(),
             registries: Registries::default(),
+            bindings: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! of several authorities.
 
 mod across_kinds;
+mod bindings;
 mod completions;
 mod rights;
 mod search_watch;
@@ -50,6 +51,7 @@ use crate::{
     http::{api_state::ApiState, serve::router},
     limits::{LimitArgs, RequestLimits},
     proxying::MemberProxy,
+    read::bindings::BindingReader,
 };
 
 const LOCALHOST: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -161,6 +163,10 @@ impl ControlPlane {
             let this = Arc::clone(&this);
             async move {
                 let path = request.uri().path().to_owned();
+                if request.method() == http::Method::GET {
+                    let body = KubeBody::from(bindings::answer(&path).to_string().into_bytes());
+                    return Ok(Response::new(body));
+                }
                 let bytes = request.into_body().collect().await.unwrap().to_bytes();
                 let (code, response) = this.review(&path, &serde_json::from_slice(&bytes).unwrap());
                 let body = KubeBody::from(response.to_string().into_bytes());
@@ -295,7 +301,10 @@ impl World {
         let limits = RequestLimits::new(&LimitArgs::default(), &metrics);
         let members = Arc::new(MemberProxy::new(no_clusters(), CancellationToken::new()));
         let api = ApiState::new(
-            Answers::new(receiver, authentication_mode, limits, metrics),
+            Answers {
+                bindings: Some(BindingReader::new(control_plane.client())),
+                ..Answers::new(receiver, authentication_mode, limits, metrics)
+            },
             members,
         );
         let world = Self {

@@ -3,13 +3,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use async_trait::async_trait;
 use axum::{
     body::{Body, to_bytes},
     extract::Request,
     http::{
         HeaderValue, Method, StatusCode,
-        header::{ACCEPT, AUTHORIZATION, LOCATION, SET_COOKIE},
+        header::{AUTHORIZATION, LOCATION, SET_COOKIE},
     },
     response::Response,
 };
@@ -17,12 +16,10 @@ use fleetdex_limits::request::UserRequest;
 use fleetdex_query_api::{
     class::RequestClass,
     group::API_VERSION,
-    question,
     uri::{QueryParameters, RequestUri},
 };
 use fleetdex_ui::{
-    Accept, LOGIN_PATH, LOGOUT_PATH, QueryApi, QueryReply, ROOT, SignIn, SignInProblem, asset,
-    failed, login, secured, wants_page,
+    LOGIN_PATH, LOGOUT_PATH, ROOT, SignIn, SignInProblem, asset, failed, login, secured, wants_page,
 };
 use percent_encoding::percent_decode_str;
 use serde_json::json;
@@ -30,13 +27,11 @@ use tokio::time::timeout;
 
 use super::{
     api_state::ApiState,
-    dispatch::{authenticate, authorize, is_from_another_site},
+    dispatch::{authenticate, is_from_another_site},
+    page_queries::CallerQueries,
 };
 use crate::{
-    answers::{
-        reply::Reply,
-        response::{allowing, json, refusal},
-    },
+    answers::response::{allowing, json, refusal},
     api_error::ApiError,
     auth::{
         authenticate::{RemoteClient, bearer_token},
@@ -271,46 +266,6 @@ async fn admitted(api: &ApiState, mut request: Request) -> Result<Response, ApiE
         view.ok_or(ApiError::TooManyRequests)
     };
     in_flight.run(response).await
-}
-
-/// Requests to this server's own API, as the caller of the page.
-struct CallerQueries<'q> {
-    api: &'q ApiState,
-    caller: &'q Caller,
-}
-
-#[async_trait]
-impl QueryApi for CallerQueries<'_> {
-    async fn ask(&self, path: &str, accept: Accept) -> QueryReply {
-        match Box::pin(self.reply(path, accept)).await {
-            Ok(Reply::Answer(unencoded)) => {
-                QueryReply::Answer(Box::new(unencoded.answer), unencoded.warnings)
-            }
-            Ok(Reply::Response(response)) => QueryReply::Response(response),
-            Err(error) => QueryReply::Response(refusal(&error)),
-        }
-    }
-
-    async fn forward(&self, path: &str, accept: Accept) -> Response {
-        let response = async { self.reply(path, accept).await?.into_response().await };
-        let response = Box::pin(response).await;
-        response.unwrap_or_else(|error| refusal(&error))
-    }
-}
-
-impl CallerQueries<'_> {
-    async fn reply(&self, target: &str, accept: Accept) -> Result<Reply, ApiError> {
-        let mut request = Request::get(target)
-            .header(ACCEPT, accept.header())
-            .body(Body::empty())
-            .map_err(|error| ApiError::bad_request(error.to_string()))?;
-        let target = request.uri().clone();
-        let uri = RequestUri::parse(target.path(), target.query())?;
-        authorize(self.api, self.caller, &uri, &mut request).await?;
-        let question = question::parse(&uri)?;
-        let answers = &self.api.answers;
-        answers.answer(self.caller, &uri, question, request).await
-    }
 }
 
 /// Sets the bearer token. `false` if it does not fit into a header.

@@ -43,7 +43,7 @@ use crate::{
     catalog::Catalog,
     limits::{LimitArgs, RequestLimits},
     proxying::MemberProxy,
-    read::{fleet::Registries, interpreters::Interpreters},
+    read::{bindings::BindingReader, fleet::Registries, interpreters::Interpreters},
     render::etag::IfNoneMatch,
     telemetry::Telemetry,
     watch::peers::Peers,
@@ -96,6 +96,7 @@ pub struct Server {
     limits: LimitArgs,
     interpreters: Interpreters,
     registries: Registries,
+    bindings: Option<BindingReader>,
     links: Arc<PageLinks>,
 }
 
@@ -114,6 +115,7 @@ impl Server {
             limits: args.limits,
             interpreters: Interpreters::default(),
             registries: Registries::default(),
+            bindings: None,
             links: Arc::default(),
         })
     }
@@ -131,6 +133,15 @@ impl Server {
     #[must_use]
     pub fn with_registries(self, registries: Registries) -> Self {
         Self { registries, ..self }
+    }
+
+    /// The same with a view of what is distributed.
+    #[must_use]
+    pub fn with_bindings(self, bindings: BindingReader) -> Self {
+        Self {
+            bindings: Some(bindings),
+            ..self
+        }
     }
 
     /// The path of a link to the web page that signs its first user in as the holder of the token
@@ -174,6 +185,7 @@ impl Server {
                 keys,
                 interpreters: self.interpreters,
                 registries: self.registries,
+                bindings: self.bindings,
                 ..Answers::new(catalog, authentication_mode, limits, metrics)
             },
             members: Arc::clone(&members),

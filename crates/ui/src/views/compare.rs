@@ -46,7 +46,7 @@ pub(crate) async fn compare(
     let question = OtherWords {
         kubectl: format!("diff <({}) <({})", raw(&query_left), raw(&query_right)),
         fleetdex: format!("diff <({}) <({})", get_command(&left), get_command(&right)),
-        open_search,
+        open_search: Some(open_search),
     };
     match (found_left, found_right) {
         (Ok(of_left), Ok(of_right)) => {

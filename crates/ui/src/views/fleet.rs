@@ -69,7 +69,7 @@ fn in_other_words(open_search: ShownExplanation) -> OtherWords {
         ),
         fleetdex: "fleetdex clusters -o yaml\nfleetdex search health:Degraded,Missing --facets"
             .to_owned(),
-        open_search,
+        open_search: Some(open_search),
     }
 }
 

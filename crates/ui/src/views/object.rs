@@ -1,6 +1,7 @@
 //! One object of one cluster.
 
 use axum::response::Response;
+use fleetdex_distribution::placement_report::PlacementReport;
 use fleetdex_query_api::answer::{Direction, FoundAnnotations, RelatedObject, RelatedObjectList};
 use http::StatusCode;
 use jiff::Timestamp;
@@ -8,7 +9,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::{
-    Shown,
+    Shown, placements,
     result_table::ResultRow,
     search::{of_cluster, same_object},
 };
@@ -18,7 +19,7 @@ use crate::{
     layout::{Live, health, problem, warnings},
     other_words::{OtherWords, ShownExplanation, explained, get_command, raw},
     parameters::{Parameters, not_older_than},
-    query::{Accept, QueryAnswer, QueryApi, ask},
+    query::{Accept, QueryAnswer, QueryApi, QueryRefusal, ask},
     response::{ROOT, text_response},
     stored_object::stored_object,
     tables::{ShownTable, address, cell, metadata},
@@ -35,6 +36,8 @@ struct ObjectParts<'v> {
     address: &'v ObjectAddress,
     object: &'v Value,
     as_of: Option<&'v str>,
+    /// `None`: it is not distributed, as far as the caller may know.
+    distribution: Option<Result<PlacementReport, QueryRefusal>>,
     relations: QueryAnswer<RelatedObjectList>,
     elsewhere: QueryAnswer<ShownTable>,
     events: QueryAnswer<ShownTable>,
@@ -68,7 +71,8 @@ pub(crate) async fn object(
     let events = events_path(address, uid);
     let here = address.query();
     let explained_paths = [&*here];
-    let (relations, elsewhere, events, open_search) = futures::join!(
+    let (distribution, relations, elsewhere, events, open_search) = futures::join!(
+        placements::of_object(api, object),
         ask(api, &related, Accept::Json),
         ask(api, &elsewhere, Accept::Table),
         ask(api, &events, Accept::Table),
@@ -78,6 +82,7 @@ pub(crate) async fn object(
         address,
         object,
         as_of: found.value.as_of.as_deref(),
+        distribution,
         relations,
         elsewhere,
         events,
@@ -107,7 +112,7 @@ fn in_other_words(address: &ObjectAddress, open_search: ShownExplanation) -> Oth
     OtherWords {
         kubectl: raw(&address.query()),
         fleetdex: get_command(address),
-        open_search,
+        open_search: Some(open_search),
     }
 }
 
@@ -138,6 +143,9 @@ impl ObjectParts<'_> {
                     (fact("Created", &time(object["metadata"]["creationTimestamp"].as_str())))
                     @if let Some(changed) = last_change(object) { (fact("Last change of a condition", &changed)) }
                     (fact("Shown as of", &self.freshness()))
+                }
+                @if let Some(distribution) = &self.distribution {
+                    section aria-labelledby="distribution" #distribution-section { h2 #distribution { "Distribution" } (placements::section(distribution, &address.cluster)) }
                 }
                 section aria-labelledby="relations" #relations-section { h2 #relations { "Relations" } (self.relations(kind)) }
                 section aria-labelledby="clusters" #clusters-section { h2 #clusters { "In all clusters" } (self.elsewhere()) }

@@ -118,7 +118,7 @@ fn in_other_words(text: &str, question: &str, open_search: ShownExplanation) -> 
     OtherWords {
         kubectl: raw(question),
         fleetdex: format!("fleetdex search -- {}", quoted(text)),
-        open_search,
+        open_search: Some(open_search),
     }
 }
 

@@ -58,17 +58,28 @@ impl FakeApi {
                     "resources": resources.collect::<Vec<_>>(),
                 }));
             }
-            let plural = rest.trim_start_matches('/');
+            let rest = rest.trim_start_matches('/');
+            let (namespace, plural) = match rest.strip_prefix("namespaces/") {
+                Some(below) => below.split_once('/')?,
+                None => ("", rest),
+            };
             let kind = kinds.find(|kind| kind.3 == plural)?;
-            return Some(self.page(&group_version, kind.2, query));
+            return Some(self.page(&group_version, kind.2, namespace, query));
         }
         None
     }
 
-    fn page(&self, group_version: &str, kind: &str, query: &str) -> Value {
+    fn page(&self, group_version: &str, kind: &str, namespace: &str, query: &str) -> Value {
+        let mut parameters = query.split('&');
+        let name = parameters.find_map(|one| one.strip_prefix("fieldSelector=metadata.name%3D"));
+        let is_asked = |metadata: &Value| {
+            (namespace.is_empty() || metadata["namespace"] == namespace)
+                && name.is_none_or(|name| metadata["name"] == name)
+        };
         let objects = self.objects.iter();
         let objects: Vec<&Value> = objects
             .filter(|object| object["apiVersion"] == group_version && object["kind"] == kind)
+            .filter(|object| is_asked(&object["metadata"]))
             .collect();
         let mut parameters = query.split('&');
         let from = parameters.find_map(|one| one.strip_prefix("continue="));

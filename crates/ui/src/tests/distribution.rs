@@ -1,0 +1,207 @@
+//! The view of what is distributed, and its part of the view of an object.
+
+use fleetdex_distribution::{placement_report::PlacementReport, template_name::TemplateName};
+
+use super::*;
+
+/// Where [`PreparedApi`] has the bindings; without them nothing is distributed.
+pub(super) const BINDINGS: &str = "bindings";
+
+/// What the caller may read of these bindings: not those of the namespace `secret`, and of all
+/// namespaces together nothing but a refusal if there is one. Pages have one binding.
+pub(super) fn prepared_bindings(
+    bindings: &[Value],
+    question: &BindingsQuestion,
+) -> Result<BindingsPage, QueryRefusal> {
+    let refused = |status, message: &str| QueryRefusal {
+        status,
+        message: message.to_owned(),
+    };
+    let reports = bindings.iter().map(PlacementReport::of);
+    let (namespace, token) = match question {
+        BindingsQuestion::OfObject(name) => {
+            let is_it = |report: &PlacementReport| report.object == *name;
+            let found: Vec<PlacementReport> = reports.filter(is_it).collect();
+            let none = refused(StatusCode::NOT_FOUND, "no binding");
+            return match found.is_empty() {
+                true => Err(none),
+                false => Ok(BindingsPage {
+                    reports: found,
+                    ..BindingsPage::default()
+                }),
+            };
+        }
+        BindingsQuestion::Namespaced {
+            namespace,
+            continue_token,
+        } => (Some(namespace), continue_token),
+        BindingsQuestion::ClusterScoped { continue_token } => (None, continue_token),
+    };
+    let of_secret = |binding: &Value| binding["metadata"]["namespace"] == "secret";
+    if namespace.is_some_and(|name| name == "secret")
+        || (namespace.is_some_and(String::is_empty) && bindings.iter().any(of_secret))
+    {
+        return Err(refused(StatusCode::FORBIDDEN, "User <b> cannot list them"));
+    }
+    if token == "expired" {
+        return Err(refused(StatusCode::GONE, "too old"));
+    }
+    let is_asked = |report: &PlacementReport| match namespace {
+        None => report.object.namespace.is_empty(),
+        Some(name) if name.is_empty() => !report.object.namespace.is_empty(),
+        Some(name) => report.object.namespace == *name,
+    };
+    let asked: Vec<PlacementReport> = reports.filter(is_asked).collect();
+    let start = token.parse().unwrap_or(0);
+    let next = start + 1;
+    Ok(BindingsPage {
+        continue_token: (next < asked.len())
+            .then(|| next.to_string())
+            .unwrap_or_default(),
+        reports: asked.into_iter().skip(start).take(1).collect(),
+    })
+}
+
+fn binding(kind: &str, namespace: &str, name: &str) -> Value {
+    let api_version = match kind {
+        "Deployment" => "apps/v1",
+        _ => "example.io/v1",
+    };
+    let object = TemplateName {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    };
+    let mut metadata = json!({
+        "name": fleetdex_distribution::binding_name::binding_name(&object),
+        "annotations": {"clusterpropagationpolicy.karmada.io/name": "all"},
+    });
+    if !namespace.is_empty() {
+        metadata["namespace"] = namespace.into();
+    }
+    let condition = |kind: &str, status: &str, message: &str| json!({"type": kind, "status": status, "reason": "Reason", "message": message});
+    json!({
+        "metadata": metadata,
+        "spec": {
+            "resource": object, "replicas": 3,
+            "clusters": [{"name": "member1", "replicas": 2}, {"name": "member2", "replicas": 1}],
+            "gracefulEvictionTasks": [{"fromCluster": "member3", "reason": "Moved"}],
+        },
+        "status": {
+            "conditions": [
+                condition("Scheduled", "True", "not chosen: member4: its taint is not tolerated"),
+                condition("FullyApplied", "False", "member2: conflict"),
+            ],
+            "aggregatedStatus": [
+                {"clusterName": "member1", "applied": true, "health": "Unhealthy",
+                 "status": {"readyReplicas": 1}},
+                {"clusterName": "member2", "applied": false, "appliedMessage": HOSTILE},
+            ],
+        },
+    })
+}
+
+fn distributing(bindings: &[Value]) -> PreparedApi {
+    let mut api = fleet();
+    api.0.push((BINDINGS, bindings.into()));
+    api
+}
+
+#[tokio::test]
+async fn distributed_objects_are_shown_with_their_clusters_and_reasons() {
+    let api = distributing(&[
+        binding("Deployment", "shop", "checkout"),
+        binding("Shop", "shop", "cart"),
+        binding("Zone", "", "north"),
+    ]);
+    let (status, html) = view(&api, "/ui/distribution?namespace=shop").await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(!html.contains("<script>"), "{html}");
+    for expected in [
+        "Deployment checkout",
+        &format!("href=\"{PAGE}\""),
+        "leaving",
+        "▲",
+        "member4",
+        "its taint is not tolerated",
+        "FullyApplied is False",
+        "by the policy all",
+        "/ui/distribution?namespace=shop&amp;continue=1",
+        "fleetdex distribute status -n shop",
+        "data-every=\"10\"",
+        "href=\"/ui/distribution\"",
+    ] {
+        assert!(html.contains(expected), "{expected}: {html}");
+    }
+    assert!(!html.contains("cart") && !html.contains("north"), "{html}");
+
+    let (_, html) = view(&api, "/ui/distribution?namespace=shop&continue=1").await;
+    assert!(
+        html.contains("Shop cart") && !html.contains("Next page"),
+        "{html}"
+    );
+    // How its resource is called is not known, so that a search finds it.
+    let search = "/ui/?q=kind%3AShop.example.io%20name%3Acart%20ns%3Ashop%20cluster%3Amember1";
+    assert!(html.contains(search), "{html}");
+
+    let (_, html) = view(&api, "/ui/distribution?scope=cluster").await;
+    assert!(
+        html.contains("Zone north") && !html.contains("checkout"),
+        "{html}"
+    );
+    let (_, html) = view(&api, "/ui/distribution?continue=expired").await;
+    assert!(html.contains("this is the first page"), "{html}");
+    let (_, html) = view(&api, "/ui/distribution?namespace=other").await;
+    assert!(html.contains("Nothing is distributed here"), "{html}");
+}
+
+#[tokio::test]
+async fn who_may_not_list_all_bindings_is_asked_for_a_namespace() {
+    let bindings = [
+        binding("Deployment", "shop", "checkout"),
+        binding("Deployment", "secret", "concealed"),
+    ];
+    let api = distributing(&bindings);
+    let (status, html) = view(&api, "/ui/distribution").await;
+    assert_eq!(status, StatusCode::FORBIDDEN);
+    assert!(html.contains("User &lt;b&gt; cannot list them"), "{html}");
+    assert!(html.contains("Enter a namespace in which"), "{html}");
+    assert!(
+        !html.contains("concealed") && !html.contains("data-every"),
+        "{html}"
+    );
+    let (status, html) = view(&api, "/ui/distribution?namespace=secret").await;
+    assert_eq!(status, StatusCode::FORBIDDEN);
+    assert!(!html.contains("Enter a namespace in which"), "{html}");
+    let (status, _) = view(&api, "/ui/distribution?namespace=shop").await;
+    assert_eq!(status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn an_object_says_where_it_is_distributed_if_it_is() {
+    // The prepared object has no namespace.
+    let mut here = binding("Deployment", "", "checkout");
+    here["spec"]["clusters"] = json!([{"name": "member2"}]);
+    let (_, html) = view(&distributing(&[here]), PAGE).await;
+    for expected in [
+        "The control plane distributes Deployment checkout",
+        "and not to this cluster",
+        "/ui/distribution?scope=cluster",
+        "member4",
+    ] {
+        assert!(html.contains(expected), "{expected}: {html}");
+    }
+    let others = distributing(&[binding("Deployment", "", "cart")]);
+    for api in [others, fleet()] {
+        let (_, html) = view(&api, PAGE).await;
+        assert!(!html.contains("The control plane distributes"), "{html}");
+    }
+}
+
+#[tokio::test]
+async fn without_distribution_there_is_no_view_of_it() {
+    let (status, html) = view(&fleet(), "/ui/distribution").await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert!(!html.contains("href=\"/ui/distribution\""), "{html}");
+}
