@@ -141,7 +141,7 @@ impl FailoverDecision<'_> {
                     Some(message) => self.taint_task(message),
                     None => self.health_task(&cluster.name, now)?,
                 };
-                task.producer = PRODUCER.to_owned();
+                PRODUCER.clone_into(&mut task.producer);
                 task.creation_timestamp = Some(Time(now));
                 task.replicas = previous
                     .clusters

@@ -160,10 +160,13 @@ impl<'b> RowReader<'b> {
     fn applied(&self, cluster: &str) -> (AppliedState, String) {
         if let Some(item) = self.items.get(cluster) {
             let message = text(*item, &["appliedMessage"]).to_owned();
-            return match flag(*item, &["applied"]) {
-                true => (AppliedState::Yes, message),
-                false => (AppliedState::No, message),
+            let is_applied = flag(*item, &["applied"]);
+            let state = if is_applied {
+                AppliedState::Yes
+            } else {
+                AppliedState::No
             };
+            return (state, message);
         }
         if let Some(why) = self.failures.get(cluster) {
             return (AppliedState::No, why.clone());
