@@ -118,7 +118,7 @@ const SEEDS_WITH_REPLICAS: u64 = 8;
 const SEEDS_WITH_DUPLICATES: u64 = 4;
 
 /// One in so many seeds also distributes objects.
-const SEEDS_WITH_DISTRIBUTION: u64 = 4;
+const SEEDS_WITH_DISTRIBUTION: u64 = 6;
 
 /// Runs only the distribution of one seed.
 pub fn run_distribution(seed: u64) -> Report {
