@@ -23,13 +23,13 @@ pub(super) fn prepared_bindings(
             let is_it = |report: &PlacementReport| report.object == *name;
             let found: Vec<PlacementReport> = reports.filter(is_it).collect();
             let none = refused(StatusCode::NOT_FOUND, "no binding");
-            return match found.is_empty() {
-                true => Err(none),
-                false => Ok(BindingsPage {
-                    reports: found,
-                    ..BindingsPage::default()
-                }),
-            };
+            if found.is_empty() {
+                return Err(none);
+            }
+            return Ok(BindingsPage {
+                reports: found,
+                ..BindingsPage::default()
+            });
         }
         BindingsQuestion::Namespaced {
             namespace,
@@ -54,10 +54,13 @@ pub(super) fn prepared_bindings(
     let asked: Vec<PlacementReport> = reports.filter(is_asked).collect();
     let start = token.parse().unwrap_or(0);
     let next = start + 1;
+    let has_more = next < asked.len();
     Ok(BindingsPage {
-        continue_token: (next < asked.len())
-            .then(|| next.to_string())
-            .unwrap_or_default(),
+        continue_token: if has_more {
+            next.to_string()
+        } else {
+            String::new()
+        },
         reports: asked.into_iter().skip(start).take(1).collect(),
     })
 }

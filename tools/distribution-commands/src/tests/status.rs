@@ -66,8 +66,8 @@ fn applied(clusters: &[&str]) -> Value {
     json!({"aggregatedStatus": items.collect::<Vec<_>>()})
 }
 
-/// In `web` a Deployment that one of two clusters has, and a ConfigMap; in `shop` a ConfigMap;
-/// and a Namespace.
+/// In `web` a `Deployment` that one of two clusters has, and a `ConfigMap`; in `shop` a
+/// `ConfigMap`; and a `Namespace`.
 fn control_plane() -> FakeApi {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "namespace": "web", "name": "front",
