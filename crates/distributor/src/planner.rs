@@ -332,13 +332,20 @@ impl DistributionPlanner {
             let path = ["metadata", "annotations", ALLOW_DELETION];
             text(&*binding.object, &path) == "true" && !planted(Bug::DistributionIgnoresRelease)
         });
+        let released = released.map(|(name, _)| name);
+        // What a policy drives out of a cluster, because that fails, is no mistake of a moment.
+        let evicted = plan
+            .bindings
+            .iter()
+            .filter(|binding| binding.has_ended_evictions());
+        let released = released.chain(evicted.map(|binding| &binding.resource));
         self.board.set_plan(plan, read, Timestamp::now());
         self.published.send_replace(Arc::new(PublishedPlan {
             clusters,
             leftovers: Arc::new(leftovers),
             is_complete,
             unwritten: Arc::new(written.unwritten),
-            released: Arc::new(released.map(|(name, _)| name.clone()).collect()),
+            released: Arc::new(released.cloned().collect()),
             brake: self.brake,
         }));
     }

@@ -234,6 +234,12 @@ impl PlannedBinding {
         self.evictions = evictions;
     }
 
+    /// Whether it has been evicted from a cluster that may still have a copy.
+    pub fn has_ended_evictions(&self) -> bool {
+        let mut evictions = self.evictions.iter();
+        evictions.any(|task| !self.staying.contains(&task.from_cluster))
+    }
+
     /// The tasks because of which a cluster has got the object.
     fn evictions_to(&self, cluster: &str) -> impl Iterator<Item = &GracefulEvictionTask> {
         let is_new = move |task: &&GracefulEvictionTask| {
