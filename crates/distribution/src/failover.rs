@@ -92,17 +92,16 @@ impl FailoverDecision<'_> {
         avoided.extend(self.tainted(previous));
         let mut placed = place(&remaining(previous, &evictions), &avoided);
         for task in self.due(previous) {
-            let cluster = task.from_cluster.clone();
             let is_taint = task.reason == TAINTED;
-            avoided.insert(cluster.clone(), reason(&task));
+            avoided.insert(task.from_cluster.clone(), reason(&task));
             evictions.push(task);
             let tried = place(&remaining(previous, &evictions), &avoided);
-            if is_possible(&tried) && (is_taint || takes_over(&tried, previous)) {
-                placed = tried;
-            } else {
+            if !is_possible(&tried) || !(is_taint || takes_over(&tried, &placed)) {
+                // Those that follow leave more behind, and are not tried in vain with each plan.
                 evictions.pop();
-                avoided.remove(&cluster);
+                break;
             }
+            placed = tried;
         }
         evictions.sort_by(|one, other| one.from_cluster.cmp(&other.from_cluster));
         PlacedWithEvictions { placed, evictions }
@@ -110,6 +109,9 @@ impl FailoverDecision<'_> {
 
     /// The other clusters whose taints would drive the object out at once.
     fn tainted(&self, previous: &PreviousPlacement) -> AvoidedClusters {
+        if self.spec.failover.is_none() {
+            return AvoidedClusters::new();
+        }
         let others = self
             .clusters
             .iter()
@@ -119,9 +121,10 @@ impl FailoverDecision<'_> {
             .collect()
     }
 
-    /// The evictions that are due and have not begun.
+    /// The evictions that are due and have not begun: those of taints first, and those that leave
+    /// the fewest replicas behind.
     fn due(&self, previous: &PreviousPlacement) -> Vec<GracefulEvictionTask> {
-        let Some(now) = self.now else {
+        let (Some(now), Some(_)) = (self.now, &self.spec.failover) else {
             return Vec::new();
         };
         let is_new = |cluster: &&TargetCluster| {
@@ -133,7 +136,7 @@ impl FailoverDecision<'_> {
             suspension.dispatching == Some(true) || suspension.dispatching_on_clusters.is_some()
         });
         let clusters = self.clusters.iter().filter(is_new);
-        clusters
+        let due = clusters
             // Nothing would take over.
             .filter(|_| !is_suspended)
             .filter_map(|cluster| {
@@ -154,8 +157,10 @@ impl FailoverDecision<'_> {
                 task.preserved_label_state = preserved(preservation, status);
                 task.from_cluster.clone_from(&cluster.name);
                 Some(task)
-            })
-            .collect()
+            });
+        let mut due: Vec<GracefulEvictionTask> = due.collect();
+        due.sort_by_key(|task| (task.reason != TAINTED, task.replicas));
+        due
     }
 
     fn taint_task(&self, message: String) -> (GracefulEvictionTask, Option<&StatePreservation>) {
@@ -270,9 +275,13 @@ fn is_possible(tried: &Placed) -> bool {
 }
 
 /// Whether a cluster gets what another one loses.
-fn takes_over(tried: &Placed, previous: &PreviousPlacement) -> bool {
+fn takes_over(tried: &Placed, placed: &Placed) -> bool {
+    let before = placed.clusters.iter();
+    let before: BTreeMap<&str, i64> = before
+        .map(|one| (one.name.as_str(), one.replicas))
+        .collect();
     tried.clusters.iter().any(|one| {
-        let before = previous.clusters.get(&one.name);
+        let before = before.get(one.name.as_str());
         before.is_none_or(|before| one.replicas > *before)
     })
 }

@@ -136,6 +136,20 @@ fn an_object_that_is_not_healthy_leaves_when_another_cluster_takes_over() {
         ..Case::default()
     };
     assert_eq!(everywhere.shown(), "m1=2 m2=2 Stays");
+    let two_of_three = Case {
+        placement: json!({"spreadConstraints": [
+            {"spreadByField": "cluster", "maxGroups": 2, "minGroups": 1},
+        ]}),
+        clusters: ["m1", "m2", "m3"].map(|name| json!({"name": name})).into(),
+        previous: json!({"m1": 2, "m2": 2}),
+        health: vec![("m1", Some(0)), ("m2", Some(0))],
+        ..Case::default()
+    };
+    assert_eq!(
+        two_of_three.shown(),
+        "m2=2 m3=2 -m1 ApplicationFailure Gracefully Stays",
+        "one cluster takes over from one"
+    );
     let one_of_two = Case {
         placement: json!({"spreadConstraints": [
             {"spreadByField": "cluster", "maxGroups": 1, "minGroups": 1},
