@@ -10,6 +10,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
+use fleetdex_core::selector::{LabelRequirement, LabelTest};
 use fleetdex_crds::{
     binding::GracefulEvictionTask,
     policy::{PropagationSpec, StatePreservation},
@@ -37,8 +38,6 @@ const DEFAULT_GRACE: i32 = 600;
 const UNHEALTHY: &str = "ApplicationFailure";
 /// Why an object leaves a cluster that has a taint, as Karmada names it.
 const TAINTED: &str = "TaintUntolerated";
-/// Characters of the value of a label at most.
-const LABEL_VALUE: usize = 63;
 
 /// How an object is in a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,7 +46,7 @@ pub struct CopyHealth {
     pub is_healthy: bool,
     /// Since when the cluster reports that it is not; `None`: it does not report that.
     pub unhealthy_since: Option<Timestamp>,
-    /// What its status says, as `InterpretStatus` has it.
+    /// What its status says, as `InterpretStatus` has it, where the policy keeps parts of it.
     pub status: Option<Value>,
 }
 
@@ -303,8 +302,8 @@ fn is_over_for(taint: &Taint, tolerations: &[Toleration], now: Timestamp) -> boo
     now.duration_since(*added) >= SignedDuration::from_secs(seconds)
 }
 
-/// The labels that the object has in its new clusters. A value that is absent or no value of a
-/// label is left out.
+/// The labels that the object has in its new clusters. What is absent, and what is no label, is
+/// left out.
 fn preserved(
     preservation: Option<&StatePreservation>,
     status: Option<&Value>,
@@ -316,7 +315,8 @@ fn preserved(
             Value::Null | Value::Array(_) | Value::Object(_) => return None,
             other => other.to_string(),
         };
-        is_label_value(&value).then(|| (rule.alias_label_name.clone(), value))
+        let key = &rule.alias_label_name;
+        is_label(key, &value).then(|| (key.clone(), value))
     });
     found.collect()
 }
@@ -332,13 +332,8 @@ fn value_at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     })
 }
 
-fn is_label_value(value: &str) -> bool {
-    let is_outer = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
-    let bytes = value.as_bytes();
-    value.len() <= LABEL_VALUE
-        && is_outer(bytes.first())
-        && is_outer(bytes.last())
-        && bytes
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+/// Whether API servers accept it.
+fn is_label(key: &str, value: &str) -> bool {
+    let test = LabelTest::In([value.to_owned()].into());
+    LabelRequirement::new(key, test).is_ok()
 }

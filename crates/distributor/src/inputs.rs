@@ -124,17 +124,23 @@ pub fn read(
 
 impl ReadInputs {
     /// Adds how objects are in their clusters, for those that may leave one because of it.
+    /// `health_of` is told whether the status is needed.
     pub fn add_health(
         &mut self,
         now: Timestamp,
-        health_of: impl Fn(&TemplateName) -> HealthInClusters,
+        health_of: impl Fn(&TemplateName, bool) -> HealthInClusters,
     ) {
         self.plan.now = Some(now);
         for (name, binding) in &self.bindings {
             let previous = self.plan.previous.get(name);
             let is_evicted = previous.is_some_and(|previous| !previous.evictions.is_empty());
-            if is_evicted || !at(&*binding.object, &["spec", "failover"]).is_null() {
-                self.plan.health.insert(name.clone(), health_of(name));
+            let failover = at(&*binding.object, &["spec", "failover"]);
+            if is_evicted || !failover.is_null() {
+                let keeps_state = ["application", "cluster"]
+                    .iter()
+                    .any(|kind| !at(failover, &[kind, "statePreservation"]).is_null());
+                let health = health_of(name, keeps_state);
+                self.plan.health.insert(name.clone(), health);
             }
         }
     }

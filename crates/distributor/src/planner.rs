@@ -162,7 +162,9 @@ impl DistributionPlanner {
             return SOON;
         }
         self.state.known_bindings.complete(&mut read);
-        read.add_health(Timestamp::now(), |name| self.board.health_of(name));
+        read.add_health(Timestamp::now(), |name, needs_status| {
+            self.board.health_of(name, needs_status)
+        });
         self.state.reservations.reserve(&mut read.plan.room);
         self.forget_what_has_changed(&read);
         let Some((read, plan)) = self.planned(read).await else {

@@ -301,8 +301,8 @@ impl StatusBoard {
         })
     }
 
-    /// How an object is in its clusters.
-    pub fn health_of(&self, name: &TemplateName) -> HealthInClusters {
+    /// How an object is in its clusters; with what it reports, if that is needed.
+    pub fn health_of(&self, name: &TemplateName, needs_status: bool) -> HealthInClusters {
         let state = self.state.lock();
         let reports = state.reports.get(name).into_iter().flatten();
         reports
@@ -311,7 +311,7 @@ impl StatusBoard {
                 let health = CopyHealth {
                     is_healthy: report.is_applied && report.health == "Healthy",
                     unhealthy_since: copy.unhealthy_since,
-                    status: report.status.clone(),
+                    status: report.status.as_ref().filter(|_| needs_status).cloned(),
                 };
                 (cluster.clone(), health)
             })

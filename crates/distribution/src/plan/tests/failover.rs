@@ -292,6 +292,7 @@ fn directly_is_written_elsewhere_when_the_copy_is_gone_and_keeps_parts_of_its_st
                 {"aliasLabelName": "point", "jsonPath": "{.job.points[0].id}"},
                 {"aliasLabelName": "count", "jsonPath": "{ .replicas }"},
                 {"aliasLabelName": "absent", "jsonPath": "{.nothing}"},
+                {"aliasLabelName": "no key", "jsonPath": "{.replicas}"},
                 {"aliasLabelName": "whole", "jsonPath": "{.job}"},
             ]},
         }}),
