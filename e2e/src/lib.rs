@@ -42,4 +42,5 @@ pub mod scale;
 pub mod scenario;
 pub mod signals;
 pub mod soak;
+mod templates;
 pub mod test_result;

@@ -1,6 +1,7 @@
 //! What thousands of clusters cost: memory and processor time of `fleetdex run` for each cluster
 //! and each watch, the first sync, a quiet time, a rolling restart, the death of a replica, a list
-//! by label over all clusters, and the writes of the registry's status.
+//! by label over all clusters, the writes of the registry's status, and the distribution of
+//! templates to all clusters.
 //!
 //! Fleetdex and the control plane are real. The members and the store are simulated, each in a
 //! process of its own, so that what they use is not counted. Every size starts anew. Processor
@@ -11,6 +12,7 @@
     reason = "bytes, milliseconds and counts are below 2^53"
 )]
 
+mod distribution;
 mod figures;
 mod line;
 mod replicas;
@@ -50,6 +52,9 @@ pub struct ScaleArgs {
     /// Replicas that share the clusters. With more than one, restarts and a death are measured.
     #[arg(long, default_value_t = 1)]
     replicas: usize,
+    /// Templates that are distributed to all clusters; 0: Fleetdex distributes nothing.
+    #[arg(long, default_value_t = 0)]
+    templates: usize,
     /// Seconds of the quiet time.
     #[arg(long, default_value_t = 60)]
     quiet: u64,
@@ -79,6 +84,13 @@ pub async fn run(arguments: ScaleArgs) -> Result<()> {
     Ok(())
 }
 
+/// What the replicas are started with.
+fn flags(arguments: &ScaleArgs) -> Vec<&'static str> {
+    let http1 = arguments.http1.then_some("--member-http1");
+    let distribute = (arguments.templates > 0).then_some("--distribute");
+    http1.into_iter().chain(distribute).collect()
+}
+
 async fn measure(arguments: &ScaleArgs, clusters: usize) -> Result<ScaleFigures> {
     println!("starting the control plane and {clusters} simulated clusters …");
     let options = Options::of(0, OpenSearchKind::None);
@@ -97,7 +109,7 @@ async fn measure(arguments: &ScaleArgs, clusters: usize) -> Result<ScaleFigures>
         replicas: arguments.replicas,
         ..ScaleFigures::default()
     };
-    let mut replicas = ReplicaSet::start(&fleet, arguments.replicas, arguments.http1)?;
+    let mut replicas = ReplicaSet::start(&fleet, arguments.replicas, &flags(arguments))?;
     connect(&mut figures, &simulated, &replicas).await?;
     let writes = StatusWrites::follow(&fleet).await?;
     first_sync(&mut figures, &simulated, &replicas, &writes).await?;
@@ -109,6 +121,11 @@ async fn measure(arguments: &ScaleArgs, clusters: usize) -> Result<ScaleFigures>
     )
     .await?;
     list(&mut figures, &replicas).await?;
+    if arguments.templates > 0 {
+        figures.distribution = Some(
+            distribution::measure(arguments.templates, clusters, &simulated, &replicas).await?,
+        );
+    }
     if arguments.replicas > 1 {
         rolling_restart(&mut figures, &simulated, &mut replicas).await?;
         death(&mut figures, &simulated, &mut replicas).await?;

@@ -4,8 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     figures::{Figures, verdict},
@@ -17,13 +16,11 @@ use crate::{
     objects::Objects,
     operator::{Operator, OperatorOptions},
     poll::eventually,
+    templates::{NAMESPACE, apply_all, apply_policy, image, path, template},
 };
 
-const NAMESPACE: &str = "distribute";
 /// The namespace of the objects that are applied without Fleetdex.
 const BARE: &str = "bare";
-/// Requests under way to each member, of both.
-const CONCURRENT: usize = 16;
 /// Least ratio of the rate to that of bare applies.
 const RATIO: f64 = 0.9;
 /// Limit of the 99th percentile of the time until a change has arrived everywhere.
@@ -48,11 +45,7 @@ pub(super) async fn measure(sizes: &Sizes, figures: &mut Figures) -> Result<()> 
     operator.wait_ready(DEADLINE).await?;
     apply_all(&hub, NAMESPACE, templates).await?;
     let started = Instant::now();
-    hub.apply(
-        "apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies/all",
-        &policy(),
-    )
-    .await?;
+    apply_policy(&hub).await?;
     #[expect(clippy::cast_precision_loss, reason = "some ten thousand")]
     let wanted = (templates * members) as f64;
     until_applied(&operator, wanted).await?;
@@ -117,53 +110,6 @@ async fn bare(targets: &[Objects], templates: usize) -> Result<f64> {
     Ok(count / started.elapsed().as_secs_f64())
 }
 
-async fn apply_all(objects: &Objects, namespace: &str, templates: usize) -> Result<()> {
-    stream::iter(0..templates)
-        .map(|number| async move {
-            let object = template(namespace, number, 0);
-            objects.apply(&path(namespace, number), &object).await
-        })
-        .buffer_unordered(CONCURRENT)
-        .try_for_each(|_| async { Ok(()) })
-        .await
-}
-
-fn path(namespace: &str, number: usize) -> String {
-    format!("apis/apps/v1/namespaces/{namespace}/deployments/web-{number:05}")
-}
-
-fn template(namespace: &str, number: usize, version: usize) -> Value {
-    let name = format!("web-{number:05}");
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace, "labels": {"app": name, "team": "shop"}},
-        "spec": {
-            "replicas": 2, "selector": {"matchLabels": {"app": name}},
-            "template": {
-                "metadata": {"labels": {"app": name}},
-                "spec": {"containers": [{
-                    "name": "web", "image": format!("registry.example.com/shop/web:{version}"),
-                    "env": [{"name": "LEVEL", "value": "info"}, {"name": "REGION", "value": "north"}],
-                    "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
-                }]},
-            },
-        },
-    })
-}
-
-fn policy() -> Value {
-    json!({
-        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
-        "metadata": {"name": "all"},
-        "spec": {
-            "resourceSelectors": [
-                {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": NAMESPACE},
-            ],
-            "placement": {},
-        },
-    })
-}
-
 async fn until_applied(operator: &Operator, wanted: f64) -> Result<()> {
     eventually("everything is applied", DEADLINE, || async {
         let objects = operator.metric("fleetdex_distributed_objects", "").await?;
@@ -191,11 +137,12 @@ async fn changes(
     for round in 0..sizes.changes {
         let number = round * 7 % sizes.templates;
         let changed = template(NAMESPACE, number, round + 1);
-        let image = &changed["spec"]["template"]["spec"]["containers"][0]["image"];
         let path = path(NAMESPACE, number);
         let started = Instant::now();
         hub.apply(&path, &changed).await?;
-        let arrived = targets.iter().map(|target| until_has(target, &path, image));
+        let arrived = targets
+            .iter()
+            .map(|target| until_has(target, &path, image(&changed)));
         futures::future::try_join_all(arrived).await?;
         times.push(started.elapsed().as_secs_f64() * 1_000.0);
         tokio::time::sleep(PAUSE).await;
@@ -213,11 +160,11 @@ async fn changes(
     Ok(())
 }
 
-async fn until_has(target: &Objects, path: &str, image: &Value) -> Result<()> {
+async fn until_has(target: &Objects, path: &str, wanted: &Value) -> Result<()> {
     let deadline = Instant::now() + DEADLINE;
     loop {
         let found = target.get(path).await?;
-        if found["spec"]["template"]["spec"]["containers"][0]["image"] == *image {
+        if image(&found) == wanted {
             return Ok(());
         }
         ensure!(Instant::now() < deadline, "{path} does not arrive");

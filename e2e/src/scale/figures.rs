@@ -37,6 +37,28 @@ pub struct ScaleFigures {
     pub death_seconds: f64,
     pub death_cpu_seconds: f64,
     pub death_pages: f64,
+    /// Where templates were distributed.
+    pub distribution: Option<DistributionFigures>,
+}
+
+/// What the distribution of templates to all clusters has cost.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct DistributionFigures {
+    pub templates: usize,
+    /// From the policy until every cluster has every object.
+    pub seconds: f64,
+    pub cpu_seconds: f64,
+    /// Memory that was added.
+    pub bytes: u64,
+    pub peak_bytes: u64,
+    /// A binding as JSON, with its managed fields.
+    pub binding_bytes: usize,
+    /// From a change of a template until it is written to every cluster.
+    pub change_seconds: f64,
+    /// Until all objects are known again.
+    pub restart_seconds: f64,
+    pub restart_writes: f64,
 }
 
 impl ScaleFigures {
@@ -112,6 +134,28 @@ const ROWS: [(&str, Column); 21] = [
     }),
 ];
 
+/// What a row shows of a distribution.
+type DistributionColumn = fn(&DistributionFigures) -> String;
+
+const DISTRIBUTION_ROWS: [(&str, DistributionColumn); 8] = [
+    ("templates to all clusters", |of| of.templates.to_string()),
+    ("distributed after, s", |of| seconds(of.seconds)),
+    ("processor time of it, s", |of| seconds(of.cpu_seconds)),
+    ("memory that it adds, MB", |of| megabytes(of.bytes)),
+    ("memory at its peak with it, MB", |of| {
+        megabytes(of.peak_bytes)
+    }),
+    ("a binding, kB", |of| {
+        format!("{:.0}", of.binding_bytes as f64 / 1e3)
+    }),
+    ("a change of a template is in all clusters, s", |of| {
+        seconds(of.change_seconds)
+    }),
+    ("restart: s, writes", |of| {
+        format!("{:.1}, {:.0}", of.restart_seconds, of.restart_writes)
+    }),
+];
+
 /// A table in Markdown with a column for each size.
 pub fn table(sizes: &[ScaleFigures]) -> String {
     let cells = |name: &str, column: &dyn Fn(&ScaleFigures) -> String| {
@@ -124,6 +168,13 @@ pub fn table(sizes: &[ScaleFigures]) -> String {
     text.push('\n');
     for (name, column) in ROWS {
         text.push_str(&cells(name, &column));
+    }
+    if sizes.iter().any(|of| of.distribution.is_some()) {
+        for (name, column) in DISTRIBUTION_ROWS {
+            let cell =
+                |of: &ScaleFigures| of.distribution.as_ref().map_or_else(String::new, column);
+            text.push_str(&cells(name, &cell));
+        }
     }
     text
 }

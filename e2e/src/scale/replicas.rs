@@ -45,15 +45,13 @@ pub struct Listed {
 }
 
 impl ReplicaSet {
-    pub fn start(fleet: &Fleet, count: usize, http1: bool) -> Result<Self> {
+    /// Starts so many replicas, with flags besides those of replicas.
+    pub fn start(fleet: &Fleet, count: usize, flags: &[&str]) -> Result<Self> {
         let replicas = (0..count).map(|number| {
-            let mut arguments = Vec::new();
+            let mut arguments: Vec<String> = flags.iter().copied().map(str::to_owned).collect();
             if count > 1 {
                 arguments.push("--replicas".to_owned());
                 arguments.push(format!("--replica-name=replica-{number}"));
-            }
-            if http1 {
-                arguments.push("--member-http1".to_owned());
             }
             Operator::start(OperatorOptions {
                 arguments,
@@ -141,11 +139,28 @@ impl ReplicaSet {
         Ok(usage.cpu_seconds)
     }
 
+    /// Stops all replicas, and starts them again.
+    pub async fn restart_all(&self) -> Result<()> {
+        for position in 0..self.replicas.len() {
+            self.restart(position).await?;
+        }
+        Ok(())
+    }
+
     /// Kills the last replica.
     pub fn kill_last(&mut self) -> Result<()> {
         let killed = self.replicas.pop().context("no replica")?;
         killed.kill();
         Ok(())
+    }
+
+    /// The sum of a metric over all replicas.
+    pub async fn sum_of(&self, metric: &str) -> Result<f64> {
+        let mut sum = 0.0;
+        for replica in &self.replicas {
+            sum += replica.count_of(metric, "").await?;
+        }
+        Ok(sum)
     }
 
     /// Pages of lists that the replicas have read.

@@ -174,6 +174,11 @@ impl SimulatedFleet {
         Ok(self.hub.get(&registry_path()).await?.to_string().len())
     }
 
+    /// The control plane.
+    pub fn hub(&self) -> &Objects {
+        &self.hub
+    }
+
     pub fn control_plane_usage(&self) -> Result<Usage> {
         usage_of(self.control_plane)
     }
@@ -221,8 +226,8 @@ fn process(fleet: &Fleet, program: &str, arguments: Vec<String>) -> Result<Proce
 
 async fn install_crds(fleet: &Fleet) -> Result<()> {
     let kubectl = fleet.control_plane().kubectl()?;
-    for crd in fleetdex_cli::crd::without_distribution() {
-        kubectl.apply(&crd.yaml()?).await?;
+    for crd in fleetdex_cli::crd::all() {
+        kubectl.apply_server_side(&crd.yaml()?).await?;
     }
     kubectl
         .run("wait --for=condition=Established crd --all --timeout=60s")

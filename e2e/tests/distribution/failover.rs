@@ -5,23 +5,35 @@
 use e2e::test_result::Tested;
 use serde_json::{Value, json};
 
-use crate::fixture::{Distributing, binding_path, condition, nginx, path_of, policy, selector};
+use crate::fixture::{
+    Distributing, binding_path, condition, config_map, nginx, path_of, policy, selector,
+};
 
-/// Applies a workload that is in one cluster, with a policy that has `failover`; returns its path.
-async fn apply_in_one_cluster(
-    fixture: &Distributing,
-    web: &Value,
-    failover: &Value,
-) -> anyhow::Result<String> {
-    fixture.apply(web).await?;
-    let spec = json!({
-        "resourceSelectors": [selector(web)], "propagateDeps": true, "failover": failover,
+/// More than the brake lets go at once.
+const MANY: usize = 12;
+
+/// What a policy says that places objects in one cluster.
+fn in_one_cluster(selectors: &Value) -> Value {
+    json!({
+        "resourceSelectors": selectors, "propagateDeps": true,
         "placement": {"spreadConstraints": [
             {"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1},
         ]},
-    });
-    fixture.apply(&policy("web", &spec)).await?;
-    path_of(web)
+    })
+}
+
+/// Waits until an object is in a cluster; returns the number of that member.
+async fn until_placed(fixture: &Distributing, object: &Value) -> anyhow::Result<usize> {
+    let binding = fixture
+        .until_hub(&binding_path(object), "it has a cluster", |binding| {
+            !binding["spec"]["clusters"].is_null()
+        })
+        .await?;
+    let member = member_of(&binding);
+    fixture
+        .until_member(member, &path_of(object)?, "it is there", |_| true)
+        .await?;
+    Ok(member)
 }
 
 /// The cluster of a binding, as its number.
@@ -42,28 +54,44 @@ async fn a_workload_that_is_not_healthy_moves_and_stays_until_it_is_healthy_else
     let fixture = Distributing::start(2, &[]).await?;
     let web = nginx("web", 2);
     // Nothing runs in these members, so that no workload is healthy by itself.
-    let failover = json!({"application": {
+    fixture.apply(&web).await?;
+    let mut spec = in_one_cluster(&json!([selector(&web)]));
+    fixture.apply(&policy("web", &spec)).await?;
+    let old = until_placed(&fixture, &web).await?;
+    let path = path_of(&web)?;
+    let failed = json!({"status": {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2}});
+    fixture.members[old - 1]
+        .merge(&format!("{path}/status"), &failed)
+        .await?;
+    fixture
+        .until_hub(&path, "its status is reported", |web| web["status"]["replicas"] == 2)
+        .await?;
+    spec["failover"] = json!({"application": {
         "decisionConditions": {"tolerationSeconds": 1},
         "statePreservation": {"rules": [
-            {"aliasLabelName": "seen", "jsonPath": "{.observedGeneration}"},
+            {"aliasLabelName": "seen", "jsonPath": "{.replicas}"},
         ]},
     }});
-    let path = apply_in_one_cluster(&fixture, &web, &failover).await?;
+    fixture.apply(&policy("web", &spec)).await?;
     let binding = fixture
         .until_hub(&binding_path(&web), "it leaves a cluster", |binding| {
             task(binding)["reason"] == "ApplicationFailure"
         })
         .await?;
     let new = member_of(&binding);
-    let old = 3 - new;
+    assert_eq!(new, 3 - old);
     assert_eq!(task(&binding)["fromCluster"], format!("member{old}"));
+    assert_eq!(task(&binding)["preservedLabelState"], json!({"seen": "2"}));
     assert_eq!(task(&binding)["purgeMode"], "Gracefully");
     assert_eq!(task(&binding)["gracePeriodSeconds"], 600);
-    for member in [old, new] {
-        fixture
-            .until_member(member, &path, "it is there", |_| true)
-            .await?;
-    }
+    fixture
+        .until_member(new, &path, "it is there, with what is kept", |web| {
+            web["metadata"]["labels"]["seen"] == "2"
+        })
+        .await?;
+    fixture
+        .until_member(old, &path, "it is still there", |_| true)
+        .await?;
     let healthy = json!({"status": {
         "observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2,
         "availableReplicas": 2,
@@ -85,21 +113,26 @@ async fn a_workload_that_is_not_healthy_moves_and_stays_until_it_is_healthy_else
 }
 
 #[tokio::test]
-async fn a_taint_no_execute_drives_a_workload_out() -> Tested {
+async fn a_taint_no_execute_drives_everything_out_at_once() -> Tested {
     let fixture = Distributing::start(2, &[]).await?;
     let web = nginx("web", 2);
-    let failover = json!({"cluster": {"purgeMode": "Directly"}});
-    let path = apply_in_one_cluster(&fixture, &web, &failover).await?;
-    let binding = fixture
-        .until_hub(&binding_path(&web), "it has a cluster", |binding| {
-            !binding["spec"]["clusters"].is_null()
-        })
-        .await?;
-    let old = member_of(&binding);
+    let mut objects: Vec<Value> = (0..MANY)
+        .map(|number| config_map(&format!("config{number}"), "1"))
+        .collect();
+    objects.push(web.clone());
+    let mut spec = in_one_cluster(&objects.iter().map(selector).collect());
+    spec["failover"] = json!({"cluster": {"purgeMode": "Directly"}});
+    fixture.apply(&policy("web", &spec)).await?;
+    for object in &objects {
+        fixture.apply(object).await?;
+    }
+    let mut placed = Vec::new();
+    for object in &objects {
+        placed.push(until_placed(&fixture, object).await?);
+    }
+    let old = placed[0];
+    assert!(placed.iter().all(|member| *member == old), "{placed:?}");
     let new = 3 - old;
-    fixture
-        .until_member(old, &path, "it is there", |_| true)
-        .await?;
     let taint = json!({"spec": {"taints": [{"key": "down", "effect": "NoExecute"}]}});
     fixture
         .hub
@@ -108,10 +141,14 @@ async fn a_taint_no_execute_drives_a_workload_out() -> Tested {
             &taint,
         )
         .await?;
-    fixture.until_gone(old, &path).await?;
-    fixture
-        .until_member(new, &path, "it is there", |_| true)
-        .await?;
+    // The brake does not hold them.
+    for object in &objects {
+        let path = path_of(object)?;
+        fixture.until_gone(old, &path).await?;
+        fixture
+            .until_member(new, &path, "it is there", |_| true)
+            .await?;
+    }
     let binding = fixture
         .until_hub(&binding_path(&web), "the task has ended", |binding| {
             let message = condition(binding, "Scheduled")["message"].as_str();
