@@ -6,8 +6,8 @@
 //! - [`servers`], [`operator`]: the fake servers, and the distributor as a process.
 //! - [`objects`], [`operations`], [`member_operations`]: random templates and policies, and what
 //!   happens to them and to their copies.
-//! - [`guard`], [`guarded_replicas`], [`timeline`]: judge each write of an operator when it is
-//!   done.
+//! - [`guard`], [`guarded_replicas`], [`guarded_evictions`], [`timeline`]: judge each write of an
+//!   operator when it is done.
 //! - [`expected`], [`oracle`]: what the pure plan says, and how servers differ from it;
 //!   [`differences`] says where.
 //! - [`brake`]: many deletions at once.
@@ -16,6 +16,7 @@ mod brake;
 mod differences;
 mod expected;
 mod guard;
+mod guarded_evictions;
 mod guarded_replicas;
 mod member_operations;
 mod objects;

@@ -157,6 +157,12 @@ bugs! {
     DistributionOverwritesConflicts,
     /// An object that has taken the place of a copy is taken over.
     DistributionOverwritesReplaced,
+    /// An object that is evicted gracefully is deleted at once.
+    DistributionEvictsAtOnce,
+    /// An object that is evicted stays for ever.
+    DistributionEvictsNever,
+    /// A new plan does not know which evictions have begun.
+    DistributionForgetsEvictions,
 }
 
 impl Bug {

@@ -10,7 +10,10 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use fleetdex_core::selector::{LabelRequirement, LabelTest};
+use fleetdex_core::{
+    planted::{Bug, planted},
+    selector::{LabelRequirement, LabelTest},
+};
 use fleetdex_crds::{
     binding::GracefulEvictionTask,
     policy::{PropagationSpec, StatePreservation},
@@ -20,6 +23,7 @@ use k8s_openapi::{
     api::core::v1::{Taint, Toleration},
     apimachinery::pkg::apis::meta::v1::Time,
 };
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
@@ -73,6 +77,17 @@ pub struct PlacedWithEvictions {
     pub placed: Placed,
     /// The clusters that it leaves, by name.
     pub evictions: Vec<GracefulEvictionTask>,
+    /// The clusters that it would leave if others took over.
+    pub blocked: Vec<BlockedEviction>,
+}
+
+/// A cluster that an object would leave if others took over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BlockedEviction {
+    /// The cluster.
+    pub cluster: String,
+    /// Why it would leave.
+    pub reason: String,
 }
 
 impl FailoverDecision<'_> {
@@ -84,26 +99,39 @@ impl FailoverDecision<'_> {
         place: impl Fn(&PreviousPlacement, &AvoidedClusters) -> Placed,
     ) -> PlacedWithEvictions {
         let mut evictions = previous.evictions.clone();
+        if planted(Bug::DistributionForgetsEvictions) {
+            evictions.clear();
+        }
         let mut avoided: AvoidedClusters = evictions
             .iter()
             .map(|task| (task.from_cluster.clone(), reason(task)))
             .collect();
         avoided.extend(self.tainted(previous));
         let mut placed = place(&remaining(previous, &evictions), &avoided);
+        let mut blocked = Vec::new();
         for task in self.due(previous) {
+            if !blocked.is_empty() {
+                // It would leave more behind than the one before, and is not tried in vain with
+                // each plan.
+                blocked.push(blocked_by(task));
+                continue;
+            }
             let is_taint = task.reason == TAINTED;
             avoided.insert(task.from_cluster.clone(), reason(&task));
             evictions.push(task);
             let tried = place(&remaining(previous, &evictions), &avoided);
             if !is_possible(&tried) || !(is_taint || takes_over(&tried, &placed)) {
-                // Those that follow leave more behind, and are not tried in vain with each plan.
-                evictions.pop();
-                break;
+                blocked.extend(evictions.pop().map(blocked_by));
+                continue;
             }
             placed = tried;
         }
         evictions.sort_by(|one, other| one.from_cluster.cmp(&other.from_cluster));
-        PlacedWithEvictions { placed, evictions }
+        PlacedWithEvictions {
+            placed,
+            evictions,
+            blocked,
+        }
     }
 
     /// The other clusters whose taints would drive the object out at once.
@@ -215,6 +243,9 @@ impl FailoverDecision<'_> {
     /// Whether what is in the cluster of a task may go: it is healthy elsewhere, or the time is
     /// over.
     pub fn is_over(&self, task: &GracefulEvictionTask, targets: &[PlacedReplicas]) -> bool {
+        if planted(Bug::DistributionEvictsNever) {
+            return false;
+        }
         match (task.suppress_deletion, task.purge_mode.as_deref()) {
             (Some(true), _) | (None, Some("Never")) => return false,
             (Some(false), _) | (None, Some("Directly")) => return true,
@@ -224,7 +255,8 @@ impl FailoverDecision<'_> {
             let health = self.health.get(&target.name);
             health.is_some_and(|health| health.is_healthy)
         };
-        if !targets.is_empty() && targets.iter().all(is_healthy) {
+        let is_healthy_elsewhere = !targets.is_empty() && targets.iter().all(is_healthy);
+        if is_healthy_elsewhere || planted(Bug::DistributionEvictsAtOnce) {
             return true;
         }
         let grace = task.grace_period_seconds.unwrap_or(DEFAULT_GRACE);
@@ -243,6 +275,13 @@ fn task_of(mode: Option<&str>, grace: Option<i32>) -> GracefulEvictionTask {
         grace_period_seconds: (mode == "Gracefully").then_some(grace.unwrap_or(DEFAULT_GRACE)),
         suppress_deletion: (mode == "Never").then_some(true),
         ..GracefulEvictionTask::default()
+    }
+}
+
+fn blocked_by(task: GracefulEvictionTask) -> BlockedEviction {
+    BlockedEviction {
+        cluster: task.from_cluster,
+        reason: task.message,
     }
 }
 

@@ -252,6 +252,7 @@ impl<'a, O: Operations> Planner<'a, O> {
         let PlacedWithEvictions {
             mut placed,
             evictions,
+            blocked,
         } = failover.place(previous, |previous, avoided| {
             let placer = Placer {
                 object: &object,
@@ -290,6 +291,7 @@ impl<'a, O: Operations> Planner<'a, O> {
         binding.requirements = requirements;
         binding.set(placed);
         binding.evict(evictions, &failover);
+        binding.blocked = blocked;
         PlacedTemplate {
             binding,
             shares: has_replicas.then_some(shares),

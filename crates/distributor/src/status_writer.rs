@@ -123,6 +123,7 @@ impl StatusWriter {
         };
         let held = self.board.held_in(name);
         let Some(report) = report else {
+            self.sent.lock().remove(&binding);
             self.report_leftover(client, &binding, &current.status, &held)
                 .await?;
             return Ok(ReportOutcome::Reported);

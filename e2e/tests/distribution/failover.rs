@@ -64,7 +64,9 @@ async fn a_workload_that_is_not_healthy_moves_and_stays_until_it_is_healthy_else
         .merge(&format!("{path}/status"), &failed)
         .await?;
     fixture
-        .until_hub(&path, "its status is reported", |web| web["status"]["replicas"] == 2)
+        .until_hub(&path, "its status is reported", |web| {
+            web["status"]["replicas"] == 2
+        })
         .await?;
     spec["failover"] = json!({"application": {
         "decisionConditions": {"tolerationSeconds": 1},

@@ -24,6 +24,10 @@ const CALM: Duration = Duration::from_secs(70);
 impl World {
     /// Places many objects, deletes or moves all of them at once, and lets the deletions go later.
     pub(super) async fn brake(&mut self) -> anyhow::Result<()> {
+        for member in MEMBERS {
+            // Nothing is driven out besides.
+            self.set_taint(member, false)?;
+        }
         let names: Vec<String> = (0..self.random.random_range(MANY))
             .map(|number| format!("many{number}"))
             .collect();

@@ -8,7 +8,7 @@ use std::{
 use fakes::apiserver::Server;
 use fleetdex_core::{
     kinds::{self, BuiltIn},
-    model::{Gvk, Resource},
+    model::{ClusterName, Gvk, Resource},
     planted::without_bugs,
 };
 use fleetdex_distribution::{
@@ -16,19 +16,22 @@ use fleetdex_distribution::{
     claim::Policy,
     cluster::TargetCluster,
     desired::Operations,
+    failover::CopyHealth,
     overrides::ObjectOverrides,
     plan::{DistributionInputs, DistributionPlan, LeftoverFate, Leftovers, plan},
     template_name::TemplateName,
 };
 use fleetdex_interpreter::{Request, Response, levels::LevelAnswer, rules::RuleSet, value::text};
-use serde::de::DeserializeOwned;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Taint;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
     operator::labels,
     servers::{
-        BINDINGS, CLUSTER_BINDINGS, CLUSTER_OVERRIDES, CLUSTER_POLICIES, DISTRIBUTED, MEMBERS,
-        OVERRIDES, POLICIES,
+        BINDINGS, CLUSTER_BINDINGS, CLUSTER_OVERRIDES, CLUSTER_POLICIES, CLUSTERS, DISTRIBUTED,
+        MAPS, MEMBERS, OVERRIDES, POLICIES, origin,
     },
     timeline::Place,
 };
@@ -51,9 +54,13 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Plans for a control plane as it is now.
-    pub fn of(control_plane: &Server) -> anyhow::Result<Self> {
-        let inputs = inputs(control_plane)?;
+    /// Plans for a control plane and members as they are now.
+    pub fn of(
+        control_plane: &Server,
+        members: &BTreeMap<ClusterName, Server>,
+    ) -> anyhow::Result<Self> {
+        let mut inputs = inputs(control_plane)?;
+        add_health(&mut inputs, control_plane, members)?;
         let rules = BuiltInRules(Rules::BuiltIn.rule_set());
         let (plan, leftovers) = without_bugs(|| {
             let plan = plan(&inputs, &rules);
@@ -126,6 +133,7 @@ fn inputs(control_plane: &Server) -> anyhow::Result<DistributionInputs> {
         inputs.clusters.push(TargetCluster {
             name: name.to_owned(),
             labels: labels(name),
+            taints: taints(control_plane, name)?,
             ..TargetCluster::default()
         });
     }
@@ -162,6 +170,40 @@ fn inputs(control_plane: &Server) -> anyhow::Result<DistributionInputs> {
         }
     }
     Ok(inputs)
+}
+
+fn taints(control_plane: &Server, name: &str) -> anyhow::Result<Vec<Taint>> {
+    let refused = |status| anyhow::anyhow!("{name}: {status:?}");
+    let object = control_plane.object(CLUSTERS, None, name);
+    let object = object.map_err(refused)?.unwrap_or_default();
+    match &object["spec"]["taints"] {
+        Value::Null => Ok(Vec::new()),
+        taints => Ok(Vec::deserialize(taints)?),
+    }
+}
+
+/// Adds where copies are: a `ConfigMap` is healthy where it is. Nothing runs in members, so that no
+/// `Deployment` is.
+fn add_health(
+    inputs: &mut DistributionInputs,
+    control_plane: &Server,
+    members: &BTreeMap<ClusterName, Server>,
+) -> anyhow::Result<()> {
+    inputs.now = Some(Timestamp::now());
+    for (member, server) in members {
+        let origin = origin(&control_plane.identity(), member.as_str());
+        for object in objects(server, MAPS)? {
+            if origin.has_written(&object) {
+                let health = inputs.health.entry(TemplateName::of(&object)).or_default();
+                let healthy = CopyHealth {
+                    is_healthy: true,
+                    ..CopyHealth::default()
+                };
+                health.insert(member.to_string(), healthy);
+            }
+        }
+    }
+    Ok(())
 }
 
 fn policy<T: DeserializeOwned>(object: &Value) -> anyhow::Result<(Option<String>, String, Arc<T>)> {

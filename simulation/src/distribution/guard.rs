@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::{
     differences::difference,
     expected::Expected,
+    guarded_evictions::GuardedEvictions,
     servers::{BINDINGS, CLUSTER_BINDINGS, DEPLOYMENTS, DISTRIBUTED, MEMBERS, origin},
     timeline::{Place, Timeline},
 };
@@ -25,7 +26,7 @@ use super::{
 /// Between a look at an object and the write that follows from it.
 const RACE: Duration = Duration::from_millis(500);
 /// How long a write may take until its server has it.
-const IN_FLIGHT: Duration = Duration::from_secs(1);
+pub(super) const IN_FLIGHT: Duration = Duration::from_secs(1);
 /// The former leader cannot be the leader again so soon: Leases are renewed every two seconds, and
 /// a new leader waits.
 const HANDOVER: Duration = Duration::from_secs(3);
@@ -43,14 +44,18 @@ pub(super) struct GuardState {
     control_plane: String,
     /// How old what an operator knows may be.
     pub(super) stale: Duration,
-    started: Instant,
+    pub(super) started: Instant,
     deleted: Timeline,
     released: Timeline,
     overwritable: Timeline,
     bound: Timeline,
+    /// The clusters that have a taint that drives objects out, and what they are evicted from.
+    pub(super) evictions: GuardedEvictions,
     foreign: BTreeMap<Place, Foreign>,
     /// When the copies that there are were made.
-    made: BTreeMap<Place, Instant>,
+    pub(super) made: BTreeMap<Place, Instant>,
+    /// When copies were deleted by hand.
+    pub(super) lost: BTreeMap<Place, Instant>,
     /// The most replicas that a plan has given.
     pub(super) allowance: BTreeMap<Place, i64>,
     /// When an autoscaler has set the replicas of a copy.
@@ -85,8 +90,10 @@ impl Guard {
             released: Timeline::default(),
             overwritable: Timeline::default(),
             bound: Timeline::default(),
+            evictions: GuardedEvictions::default(),
             foreign: BTreeMap::new(),
             made: BTreeMap::new(),
+            lost: BTreeMap::new(),
             allowance: BTreeMap::new(),
             scaled: BTreeMap::new(),
             unscaled: BTreeMap::new(),
@@ -105,7 +112,7 @@ impl Guard {
         guard
     }
 
-    fn lock(&self) -> MutexGuard<'_, GuardState> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, GuardState> {
         self.0.lock()
     }
 
@@ -157,7 +164,7 @@ impl Guard {
         let since = Instant::now();
         let place = (member.to_owned(), name.clone());
         let mut state = self.lock();
-        state.made.remove(&place);
+        state.lose(&place);
         state.foreign.insert(place, Foreign { since, was_copy });
     }
 
@@ -165,7 +172,7 @@ impl Guard {
     pub fn deleted_by_hand(&self, member: &str, name: &TemplateName) {
         let place = (member.to_owned(), name.clone());
         let mut state = self.lock();
-        state.made.remove(&place);
+        state.lose(&place);
         state.foreign.remove(&place);
         state.scaled.remove(&place);
     }
@@ -258,6 +265,7 @@ impl GuardState {
         let is_binding = matches!(resource, BINDINGS | CLUSTER_BINDINGS);
         if is_binding {
             self.set_bound(write);
+            self.set_evicted(write);
         } else if write.subresource != "status" {
             self.violated(
                 "an operator writes an object of users",
@@ -283,12 +291,8 @@ impl GuardState {
             });
             places.unwrap_or_default()
         };
-        let mut bound = self.bound.now.clone();
-        for place in places(&write.before) {
-            bound.remove(&place);
-        }
-        bound.extend(places(&write.after));
-        self.bound.set(bound, Instant::now());
+        let (former, bound) = (places(&write.before), places(&write.after));
+        self.bound.replace(&former, bound, Instant::now());
     }
 
     fn member_write(&mut self, member: &str, write: &ClientWrite) {
@@ -333,6 +337,13 @@ impl GuardState {
         }
     }
 
+    /// A copy is gone, and operators do not know it yet.
+    fn lose(&mut self, place: &Place) {
+        if self.made.remove(place).is_some() {
+            self.lost.insert(place.clone(), Instant::now());
+        }
+    }
+
     fn judge_deletion(&mut self, place: &Place, write: &ClientWrite) {
         let made = self.made.remove(place).unwrap_or(self.started);
         let since = made.checked_sub(self.stale).unwrap_or(self.started);
@@ -340,8 +351,7 @@ impl GuardState {
             self.violated(why, &place.0, write);
         }
         if !self.deleted.held_since(place, since) {
-            let what = "a copy is deleted that belonged there as long as it was there";
-            self.violated(what, &place.0, write);
+            self.judge_eviction(place, write);
         }
     }
 

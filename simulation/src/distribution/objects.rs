@@ -109,6 +109,10 @@ fn spec(random: &mut StdRng, selectors: &Value, has_replicas: bool) -> Value {
     if random.random_ratio(1, 6) {
         spec["conflictResolution"] = "Overwrite".into();
     }
+    if random.random_ratio(1, 3) {
+        let mode = ["Directly", "Gracefully"][random.random_range(0..2)];
+        spec["failover"] = json!({ "cluster": { "purgeMode": mode } });
+    }
     match random.random_range(0..12) {
         0 => spec["suspension"] = json!({ "dispatching": true }),
         1 => {

@@ -5,16 +5,16 @@ use std::time::Duration;
 use fakes::apiserver::{Extent, Fault, Server};
 use fleetdex_distribution::template_name::TemplateName;
 use rand::{RngExt, seq::IndexedRandom};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     objects::{self, POLICY_NAMES},
-    servers::{DEPLOYMENTS, MAPS, NAMESPACE, OVERRIDES, USER},
+    servers::{CLUSTERS, DEPLOYMENTS, MAPS, NAMESPACE, OVERRIDES, USER},
     world::{World, refused},
 };
 
 /// All operations, for counting.
-pub const OPERATIONS: [&str; 27] = [
+pub const OPERATIONS: [&str; 29] = [
     "template written",
     "template field removed",
     "template deleted",
@@ -24,6 +24,8 @@ pub const OPERATIONS: [&str; 27] = [
     "policy deleted",
     "override replaced",
     "override deleted",
+    "cluster tainted",
+    "taint removed",
     "copy edited",
     "copy deleted",
     "copy unlabelled",
@@ -47,7 +49,7 @@ pub const OPERATIONS: [&str; 27] = [
 impl World {
     /// One random operation.
     pub async fn operate(&mut self) -> anyhow::Result<()> {
-        match self.random.random_range(0..40) {
+        match self.random.random_range(0..42) {
             0..=8 => self.template_written(),
             9..=11 => self.template_deleted(),
             12 | 13 => self.template_relabelled(),
@@ -64,6 +66,7 @@ impl World {
                 self.disturb(&server);
                 Ok(())
             }
+            37 | 38 => self.taint_changed(),
             _ => {
                 let server = self.control_plane.clone();
                 self.note("control plane fault");
@@ -156,6 +159,33 @@ impl World {
         self.note("override replaced");
         let policy = objects::override_policy(&mut self.random);
         self.apply(OVERRIDES, policy)
+    }
+
+    /// A cluster gets a taint that drives objects out, or loses it.
+    fn taint_changed(&mut self) -> anyhow::Result<()> {
+        let (member, _) = self.some_member();
+        let is_tainted = self.guard.is_tainted(member);
+        self.note(if is_tainted {
+            "taint removed"
+        } else {
+            "cluster tainted"
+        });
+        self.set_taint(member, !is_tainted)
+    }
+
+    pub(super) fn set_taint(&self, member: &str, is_tainted: bool) -> anyhow::Result<()> {
+        let edited = self
+            .control_plane
+            .edit(CLUSTERS, None, member, USER, |object| {
+                object["spec"]["taints"] = if is_tainted {
+                    json!([{ "key": "down", "effect": "NoExecute" }])
+                } else {
+                    json!([])
+                };
+            });
+        edited.map_err(refused)?;
+        self.guard.set_tainted(member, is_tainted);
+        Ok(())
     }
 
     /// A template loses a field, and nothing else changes.

@@ -108,6 +108,12 @@ impl World {
             if !known.leaving.is_empty() {
                 wrong.push(format!("{name} is still leaving {:?}", known.leaving));
             }
+            for task in &known.evictions {
+                if !planned.staying.contains(&task.from_cluster) {
+                    let cluster = &task.from_cluster;
+                    wrong.push(format!("{name} is still being evicted from {cluster}"));
+                }
+            }
             self.add_status_difference(planned, binding, wrong)?;
         }
         Ok(())

@@ -38,6 +38,7 @@ pub const OVERRIDES: &str = "overridepolicies.policy.karmada.io";
 pub const CLUSTER_OVERRIDES: &str = "clusteroverridepolicies.policy.karmada.io";
 pub const BINDINGS: &str = "resourcebindings.work.karmada.io";
 pub const CLUSTER_BINDINGS: &str = "clusterresourcebindings.work.karmada.io";
+pub const CLUSTERS: &str = "clusters.cluster.karmada.io";
 
 /// The kinds that are distributed: resource, group and version, kind.
 pub const DISTRIBUTED: [(&str, &str, &str); 3] = [
@@ -109,6 +110,13 @@ pub fn control_plane(random: &mut StdRng) -> Result<Server, Status> {
             "clusterresourcebindings",
             false,
         ),
+        custom(
+            "cluster.karmada.io",
+            "v1alpha1",
+            "Cluster",
+            "clusters",
+            false,
+        ),
         custom("coordination.k8s.io", "v1", "Lease", "leases", true),
         custom("events.k8s.io", "v1", "Event", "events", true),
     ]);
@@ -127,6 +135,10 @@ pub fn control_plane(random: &mut StdRng) -> Result<Server, Status> {
     )?;
     let namespace = json!({ "metadata": { "name": NAMESPACE, "labels": { "team": "shop" } } });
     server.apply_as(NAMESPACES, namespace, USER)?;
+    for name in MEMBERS {
+        let cluster = json!({ "metadata": { "name": name }, "spec": { "syncMode": "Push" } });
+        server.apply_as(CLUSTERS, cluster, USER)?;
+    }
     Ok(server)
 }
 

@@ -25,6 +25,21 @@ impl Timeline {
         self.now = places;
     }
 
+    /// It holds for `places`, and no longer for those of `former` that are not among them.
+    pub fn replace<'p>(
+        &mut self,
+        former: impl IntoIterator<Item = &'p Place>,
+        places: BTreeSet<Place>,
+        at: Instant,
+    ) {
+        let mut now = self.now.clone();
+        for place in former {
+            now.remove(place);
+        }
+        now.extend(places);
+        self.set(now, at);
+    }
+
     /// Whether it holds, or did at some time since then.
     pub fn held_since(&self, place: &Place, since: Instant) -> bool {
         self.now.contains(place) || self.last.get(place).is_some_and(|last| *last >= since)

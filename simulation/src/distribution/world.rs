@@ -113,7 +113,7 @@ impl World {
 
     /// Tells the guard what the plan is now.
     pub fn evaluate(&self) -> anyhow::Result<Expected> {
-        let expected = Expected::of(&self.control_plane)?;
+        let expected = Expected::of(&self.control_plane, &self.members)?;
         self.guard.set_expected(&expected);
         Ok(expected)
     }

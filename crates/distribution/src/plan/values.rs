@@ -16,7 +16,7 @@ use crate::{
     claim::{Policy, PolicyName},
     cluster::TargetCluster,
     contains::contains,
-    failover::{FailoverDecision, HealthInClusters},
+    failover::{BlockedEviction, FailoverDecision, HealthInClusters},
     object_text::ObjectText,
     overrides::ObjectOverrides,
     placing::{NotChosen, Placed, PlacedReplicas, PreviousPlacement},
@@ -87,7 +87,10 @@ pub struct PlannedBinding {
     /// The clusters that it is evicted from: see [`crate::failover`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evictions: Vec<GracefulEvictionTask>,
-    /// Those of them whose copies stay for the time being.
+    /// The clusters that it would leave if others took over.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocked: Vec<BlockedEviction>,
+    /// Those that it is evicted from, and whose copies stay for the time being.
     #[serde(skip)]
     pub staying: BTreeSet<String>,
     /// What the policy says.
@@ -198,6 +201,7 @@ impl PlannedBinding {
             required_by: Vec::new(),
             suspended: Vec::new(),
             evictions: Vec::new(),
+            blocked: Vec::new(),
             staying: BTreeSet::new(),
             spec: None,
             claimed_by: None,

@@ -72,6 +72,7 @@ impl<'c> ConnectedMember<'c> {
             if self.copies.knows(kind) {
                 self.accepted.remove(name);
                 self.repairs.forget(name);
+                self.retries.forget(name);
                 self.report_absent();
             }
             return None;

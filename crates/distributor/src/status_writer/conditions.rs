@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fleetdex_distribution::failover::BlockedEviction;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -36,6 +37,7 @@ pub fn binding_status(reported: &ReportedBinding<'_>) -> Value {
         status["schedulerObservingAffinityName"] = name.as_str().into();
     }
     let mut conditions = vec![scheduled(reported), applied(reported)];
+    conditions.extend(blocked_condition(&planned.blocked));
     conditions.extend(held_condition(reported.held));
     status["conditions"] = conditions
         .into_iter()
@@ -65,6 +67,22 @@ fn held_condition(held: &[String]) -> Option<Value> {
             "too much would be deleted at once in {}; set the annotation {}=true on this binding \
              if that is meant",
             held.join(", "), fleetdex_distribution::binding::ALLOW_DELETION,
+        )),
+    }))
+}
+
+fn blocked_condition(blocked: &[BlockedEviction]) -> Option<Value> {
+    if blocked.is_empty() {
+        return None;
+    }
+    let clusters = blocked.iter();
+    let clusters = clusters.map(|one| format!("{}: {}", one.cluster, one.reason));
+    let clusters: Vec<String> = clusters.collect();
+    Some(json!({
+        "type": "FailoverBlocked", "status": "True", "reason": "NoOtherCluster",
+        "message": bounded(&format!(
+            "the object would leave its cluster, and no other one takes over; {}",
+            clusters.join("; "),
         )),
     }))
 }

@@ -226,10 +226,10 @@ pub(super) fn reasons(report: &PlacementReport) -> Markup {
     }
 }
 
-/// `DeletionHeld` is true where something waits; others are true where all is well.
+/// Some are true where something waits; the others are true where all is well.
 fn condition(condition: &PlacementCondition) -> Markup {
     let word = match (&*condition.kind, &*condition.status) {
-        ("DeletionHeld", "True") => "Progressing",
+        ("DeletionHeld" | "FailoverBlocked", "True") => "Progressing",
         ("DeletionHeld", "False") | (_, "True") => "Healthy",
         (_, "False") => "Degraded",
         _ => "Unknown",

@@ -6,7 +6,7 @@ use fleetdex_crds::binding::GracefulEvictionTask;
 use jiff::Timestamp;
 
 use super::*;
-use crate::{failover::CopyHealth, template_name::TemplateName};
+use crate::{failover::CopyHealth, plan::PlannedBinding, template_name::TemplateName};
 
 const BEGUN: &str = "2026-11-30T00:00:00Z";
 
@@ -73,26 +73,28 @@ impl Case {
         }
     }
 
-    /// The clusters with their replicas, those that are left, and the fate of what is in `m1`.
-    fn planned(&self) -> (String, Vec<GracefulEvictionTask>, LeftoverFate) {
+    /// The clusters with their replicas, the binding, and the fate of what is in `m1`.
+    fn planned(&self) -> (String, PlannedBinding, LeftoverFate) {
         let inputs = self.inputs();
         let plan = plan(&inputs, &BuiltIn);
         let name = TemplateName::of(&inputs.templates[0]);
         let fate = Leftovers::of(&plan, &inputs).fate("m1", &name);
-        let tasks = plan.bindings[0].evictions.clone();
-        (shares(&plan, "web"), tasks, fate)
+        (shares(&plan, "web"), plan.bindings[0].clone(), fate)
     }
 
     fn shown(&self) -> String {
-        let (shares, tasks, fate) = self.planned();
-        let tasks: Vec<String> = tasks
+        let (shares, binding, fate) = self.planned();
+        let tasks: Vec<String> = binding
+            .evictions
             .iter()
             .map(|task| {
                 let mode = task.purge_mode.clone().unwrap_or_default();
                 format!(" -{} {} {mode}", task.from_cluster, task.reason)
             })
             .collect();
-        format!("{shares}{} {fate:?}", tasks.join(""))
+        let blocked = binding.blocked.iter();
+        let blocked: Vec<String> = blocked.map(|one| format!(" !{}", one.cluster)).collect();
+        format!("{shares}{} {fate:?}{}", tasks.join(""), blocked.join(""))
     }
 }
 
@@ -129,13 +131,13 @@ fn an_object_that_is_not_healthy_leaves_when_another_cluster_takes_over() {
         clusters: vec![json!({"name": "m1"})],
         ..Case::default()
     };
-    assert_eq!(nowhere.shown(), "m1=2 Stays");
+    assert_eq!(nowhere.shown(), "m1=2 Stays !m1");
     let everywhere = Case {
         placement: json!({}),
         previous: json!({"m1": 2, "m2": 2}),
         ..Case::default()
     };
-    assert_eq!(everywhere.shown(), "m1=2 m2=2 Stays");
+    assert_eq!(everywhere.shown(), "m1=2 m2=2 Stays !m1");
     let two_of_three = Case {
         placement: json!({"spreadConstraints": [
             {"spreadByField": "cluster", "maxGroups": 2, "minGroups": 1},
@@ -147,7 +149,7 @@ fn an_object_that_is_not_healthy_leaves_when_another_cluster_takes_over() {
     };
     assert_eq!(
         two_of_three.shown(),
-        "m2=2 m3=2 -m1 ApplicationFailure Gracefully Stays",
+        "m2=2 m3=2 -m1 ApplicationFailure Gracefully Stays !m2",
         "one cluster takes over from one"
     );
     let one_of_two = Case {
@@ -216,10 +218,10 @@ fn an_eviction_ends_when_the_object_is_healthy_elsewhere_or_the_time_is_over() {
         (moved(json!({}), vec![], 600), LeftoverFate::Deleted),
     ];
     for (case, expected) in fates {
-        let (shares, tasks, fate) = case.planned();
+        let (shares, binding, fate) = case.planned();
         assert_eq!(shares, "m2=2", "{}", case.tasks);
         assert_eq!(
-            tasks.len(),
+            binding.evictions.len(),
             1,
             "the task ends with the copy: {}",
             case.tasks
@@ -280,7 +282,7 @@ fn a_taint_no_execute_drives_out_when_its_toleration_is_over() {
         previous: json!({"m1": 2}),
         ..case(cluster(), json!([]), 0)
     };
-    assert_eq!(only.shown(), "m1=2 Stays");
+    assert_eq!(only.shown(), "m1=2 Stays !m1");
 }
 
 #[test]
@@ -298,10 +300,10 @@ fn directly_is_written_elsewhere_when_the_copy_is_gone_and_keeps_parts_of_its_st
         }}),
         ..Case::default()
     };
-    let (shares, tasks, fate) = case.planned();
+    let (shares, binding, fate) = case.planned();
     assert_eq!((shares.as_str(), fate), ("m2=2", LeftoverFate::Deleted));
     let labels = json!({"count": "2", "point": "p-7"});
-    assert_eq!(json!(tasks[0].preserved_label_state), labels);
+    assert_eq!(json!(binding.evictions[0].preserved_label_state), labels);
     let written = |case: &Case| -> Vec<Value> {
         let plan = plan(&case.inputs(), &BuiltIn);
         let objects = plan.objects.iter();

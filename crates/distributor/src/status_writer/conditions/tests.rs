@@ -104,6 +104,24 @@ fn conditions_name_each_cluster_and_keep_their_time() {
 }
 
 #[test]
+fn a_cluster_that_others_do_not_take_over_from_is_named() {
+    let mut report = report(&["m1"], BTreeMap::new());
+    assert!(
+        !status_of(&report, &json!({}), time(0))
+            .to_string()
+            .contains("FailoverBlocked")
+    );
+    report.planned.blocked = vec![BlockedEviction {
+        cluster: "m1".to_owned(),
+        reason: "its taint down:NoExecute is not tolerated".to_owned(),
+    }];
+    let (status, text) = message(&status_of(&report, &json!({}), time(0)), "FailoverBlocked");
+    assert_eq!(status, "True");
+    let expected = "no other one takes over; m1: its taint down:NoExecute is not tolerated";
+    assert!(text.ends_with(expected), "{text}");
+}
+
+#[test]
 fn held_deletions_are_a_condition_of_their_own() {
     let before = json!({"conditions": [{"type": "Scheduled", "status": "True"}]});
     let mut status = before.clone();
