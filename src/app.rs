@@ -41,6 +41,7 @@ use fleetdex_webhooks::{
     queue::{EnrichmentQueue, QueueLimits},
     service::ServiceReader,
 };
+use jiff::Timestamp;
 use kube::{Client, Config};
 use tokio::{
     sync::{Notify, watch},
@@ -212,6 +213,7 @@ fn distributor(
         replicas: context.replicas.clone(),
         metrics: Arc::clone(&context.metrics),
         brake: args.distribution.deletion_brake,
+        clock: Timestamp::now,
     };
     tokio::spawn(fleetdex_distributor::run(context, cancel.child_token()))
 }

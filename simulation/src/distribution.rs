@@ -3,7 +3,8 @@
 //! that the control plane has not deleted or moved, and nothing is touched that Fleetdex did not
 //! make.
 //!
-//! - [`servers`], [`operator`]: the fake servers, and the distributor as a process.
+//! - [`servers`], [`operator`]: the fake servers, and the distributor as a process; [`clock`] is
+//!   the time of day.
 //! - [`objects`], [`operations`], [`member_operations`]: random templates and policies, and what
 //!   happens to them and to their copies.
 //! - [`guard`], [`guarded_replicas`], [`guarded_evictions`], [`timeline`]: judge each write of an
@@ -13,6 +14,7 @@
 //! - [`brake`]: many deletions at once.
 
 mod brake;
+mod clock;
 mod differences;
 mod expected;
 mod guard;

@@ -83,7 +83,10 @@ impl Requirements<'_> {
         {
             reasons.push(format!("a workload with {group} runs there"));
         }
-        reasons.extend(self.avoided.get(&cluster.name).cloned());
+        // Its taint may be a reason already.
+        let avoided = self.avoided.get(&cluster.name);
+        let avoided = avoided.filter(|reason| !reasons.contains(reason));
+        reasons.extend(avoided.cloned());
         reasons
     }
 }

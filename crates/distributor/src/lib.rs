@@ -37,6 +37,7 @@ mod reservations;
 mod room;
 mod status_board;
 mod status_writer;
+mod wall_clock;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -76,6 +77,7 @@ use crate::{
     room::RoomReader,
     status_board::StatusBoard,
     status_writer::StatusWriter,
+    wall_clock::WallClock,
 };
 
 /// How often is looked whether this replica is the one that distributes.
@@ -111,6 +113,8 @@ pub struct DistributorContext {
     pub metrics: Arc<Metrics>,
     /// What holds deletions.
     pub brake: DeletionBrake,
+    /// The time of day. A simulation has one of its own.
+    pub clock: WallClock,
 }
 
 /// Distributes until cancelled, while this replica is the leader and Karmada does not distribute.
@@ -191,7 +195,7 @@ impl Distribution {
 
     fn start(context: &DistributorContext, uid: &Arc<str>, recorder: &Arc<Recorder>) -> Self {
         let changed: Arc<Notify> = Arc::default();
-        let board = Arc::new(StatusBoard::new(Arc::clone(&changed)));
+        let board = Arc::new(StatusBoard::new(Arc::clone(&changed), context.clock));
         let (published, plans) = watch::channel(Arc::new(PublishedPlan::default()));
         let control_plane = ControlPlane::new(context.control_plane.clone(), Arc::clone(&changed));
         let interpreting = Interpreting::new(context.rules.clone(), Arc::clone(&context.webhooks));
@@ -205,6 +209,7 @@ impl Distribution {
             fence: context.replicas.fence(),
             interpreting: interpreting.clone(),
             sent: Mutex::default(),
+            clock: context.clock,
         };
         let appliers = ApplierContext {
             clusters: Arc::clone(&context.clusters),
@@ -237,12 +242,14 @@ impl Distribution {
             },
             rebalancers: RebalancerWriter {
                 client: client_of(context, kinds::REBALANCER, "workloadrebalancers", false),
+                clock: context.clock,
             },
             room: RoomReader::new(CopyMemory::limited_to(HELD)),
             board,
             published,
             changed,
             brake: context.brake,
+            clock: context.clock,
             state: PlannerState::default(),
         };
         let tasks = [

@@ -25,7 +25,6 @@ use fleetdex_distribution::{
     template_name::{KindName, TemplateName},
 };
 use fleetdex_interpreter::{rules::RuleSet, value::text};
-use jiff::Timestamp;
 use tokio::{
     sync::{Notify, watch},
     time::sleep,
@@ -43,6 +42,7 @@ use crate::{
     reservations::Reservations,
     room::RoomReader,
     status_board::StatusBoard,
+    wall_clock::WallClock,
 };
 
 /// Changes that come together are planned together.
@@ -81,6 +81,8 @@ pub struct DistributionPlanner {
     pub changed: Arc<Notify>,
     /// What holds deletions.
     pub brake: DeletionBrake,
+    /// The time of day.
+    pub clock: WallClock,
     /// What is kept from plan to plan.
     pub state: PlannerState,
 }
@@ -162,7 +164,7 @@ impl DistributionPlanner {
             return SOON;
         }
         self.state.known_bindings.complete(&mut read);
-        read.add_health(Timestamp::now(), |name, needs_status| {
+        read.add_health((self.clock)(), |name, needs_status| {
             self.board.health_of(name, needs_status)
         });
         self.state.reservations.reserve(&mut read.plan.room);
@@ -341,7 +343,7 @@ impl DistributionPlanner {
             .iter()
             .filter(|binding| binding.has_ended_evictions());
         let released = released.chain(evicted.map(|binding| &binding.resource));
-        self.board.set_plan(plan, read, Timestamp::now());
+        self.board.set_plan(plan, read, (self.clock)());
         self.published.send_replace(Arc::new(PublishedPlan {
             clusters,
             leftovers: Arc::new(leftovers),

@@ -12,12 +12,15 @@ use crate::{
     control_plane::{ControlPlaneObjects, kinds},
     inputs::ReadInputs,
     object_client::{ObjectClient, ObjectPart, ObjectRequestError},
+    wall_clock::WallClock,
 };
 
 /// Reports on rebalancers.
 pub struct RebalancerWriter {
     /// The objects.
     pub client: ObjectClient,
+    /// The time of day.
+    pub clock: WallClock,
 }
 
 impl RebalancerWriter {
@@ -41,7 +44,7 @@ impl RebalancerWriter {
         status: &Value,
         read: &ReadInputs,
     ) -> Result<(), ObjectRequestError> {
-        let now = Timestamp::now();
+        let now = (self.clock)();
         if let Some(uid) = ended(rebalancer, status, now) {
             return self.client.delete(name, uid, None).await;
         }

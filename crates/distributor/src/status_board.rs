@@ -16,7 +16,10 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::inputs::{Problems, ReadInputs, clusters_with_copies};
+use crate::{
+    inputs::{Problems, ReadInputs, clusters_with_copies},
+    wall_clock::WallClock,
+};
 
 /// What a cluster has of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -86,8 +89,8 @@ struct BoardState {
 }
 
 /// What is known of distributed objects in their clusters.
-#[derive(Default)]
 pub struct StatusBoard {
+    clock: WallClock,
     state: Mutex<BoardState>,
     has_reports: Notify,
     /// A copy is gone: bindings may go, too.
@@ -96,10 +99,12 @@ pub struct StatusBoard {
 
 impl StatusBoard {
     /// A board that notifies `is_gone` when a copy is gone.
-    pub fn new(is_gone: Arc<Notify>) -> Self {
+    pub fn new(is_gone: Arc<Notify>, clock: WallClock) -> Self {
         Self {
+            clock,
+            state: Mutex::default(),
+            has_reports: Notify::new(),
             is_gone,
-            ..Self::default()
         }
     }
 
@@ -116,7 +121,7 @@ impl StatusBoard {
         }
         let since = before.and_then(|before| before.unhealthy_since);
         let is_unhealthy = report.health == "Unhealthy";
-        let unhealthy_since = is_unhealthy.then(|| since.unwrap_or_else(Timestamp::now));
+        let unhealthy_since = is_unhealthy.then(|| since.unwrap_or_else(self.clock));
         let reported = ReportedCopy {
             report,
             unhealthy_since,

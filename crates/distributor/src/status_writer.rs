@@ -13,7 +13,6 @@ use fleetdex_interpreter::{Request, Response, request::AggregatedStatusItem};
 use fleetdex_replicas::write_fence::WriteFence;
 use futures::{StreamExt as _, stream};
 use http::StatusCode;
-use jiff::Timestamp;
 use kube::Client;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -28,6 +27,7 @@ use crate::{
     interpreting::{Interpreting, OperationQuestion},
     object_client::{ObjectClient, ObjectPart, ObjectRequestError},
     status_board::{BindingReport, StatusBoard},
+    wall_clock::WallClock,
 };
 
 mod conditions;
@@ -68,6 +68,8 @@ pub struct StatusWriter {
     pub interpreting: Interpreting,
     /// The statuses that were sent, until the watch of bindings has them.
     pub sent: Mutex<BTreeMap<TemplateName, Value>>,
+    /// The time of day.
+    pub clock: WallClock,
 }
 
 impl StatusWriter {
@@ -136,7 +138,7 @@ impl StatusWriter {
             report: &report,
             held: &held,
             before: &current.status,
-            now: Timestamp::now(),
+            now: (self.clock)(),
         };
         let status = binding_status(&reported);
         if self.is_other(&binding, &current.status, &status) {
@@ -166,7 +168,7 @@ impl StatusWriter {
         held: &[String],
     ) -> Result<(), ObjectRequestError> {
         let mut status = before.clone();
-        conditions::set_held(&mut status, held, Timestamp::now());
+        conditions::set_held(&mut status, held, (self.clock)());
         if is_same(before, &status) {
             return Ok(());
         }

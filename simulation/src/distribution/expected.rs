@@ -11,6 +11,7 @@ use fleetdex_core::{
     model::{ClusterName, Gvk, Resource},
     planted::without_bugs,
 };
+use fleetdex_crds::cluster::Cluster;
 use fleetdex_distribution::{
     binding::KnownBinding,
     claim::Policy,
@@ -22,12 +23,11 @@ use fleetdex_distribution::{
     template_name::TemplateName,
 };
 use fleetdex_interpreter::{Request, Response, levels::LevelAnswer, rules::RuleSet, value::text};
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Taint;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
+    clock,
     operator::labels,
     servers::{
         BINDINGS, CLUSTER_BINDINGS, CLUSTER_OVERRIDES, CLUSTER_POLICIES, CLUSTERS, DISTRIBUTED,
@@ -90,21 +90,36 @@ impl Expected {
 }
 
 /// Members that were never connected get nothing. An object that was placed without them stays as
-/// it was placed.
+/// it was placed. An operator may not know of a taint yet.
 fn most_replicas(mut inputs: DistributionInputs, rules: &BuiltInRules) -> BTreeMap<Place, i64> {
     inputs
         .templates
         .retain(|object| text(&**object, &["kind"]) == "Deployment");
+    let mut most = BTreeMap::new();
+    add_most_replicas(&mut inputs, rules, &mut most);
+    if inputs.clusters.iter().any(|one| !one.taints.is_empty()) {
+        for cluster in &mut inputs.clusters {
+            cluster.taints.clear();
+        }
+        add_most_replicas(&mut inputs, rules, &mut most);
+    }
+    most
+}
+
+fn add_most_replicas(
+    inputs: &mut DistributionInputs,
+    rules: &BuiltInRules,
+    most: &mut BTreeMap<Place, i64>,
+) {
     let served =
         DISTRIBUTED.map(|(_, api_version, kind)| (api_version.to_owned(), kind.to_owned()));
-    let mut most: BTreeMap<Place, i64> = BTreeMap::new();
     for connected in 1..1_usize << MEMBERS.len() {
         for (number, cluster) in inputs.clusters.iter_mut().enumerate() {
             let is_connected = connected & (1 << number) != 0;
             let kinds = served.iter().filter(|_| is_connected).cloned();
             cluster.served = Some(kinds.collect());
         }
-        let plan = without_bugs(|| plan(&inputs, rules));
+        let plan = without_bugs(|| plan(inputs, rules));
         for binding in plan.bindings {
             for target in binding.clusters {
                 let place = (target.name, binding.resource.clone());
@@ -113,7 +128,6 @@ fn most_replicas(mut inputs: DistributionInputs, rules: &BuiltInRules) -> BTreeM
             }
         }
     }
-    most
 }
 
 /// The objects of a resource, with their kind.
@@ -130,10 +144,13 @@ pub fn objects(server: &Server, resource: &str) -> anyhow::Result<Vec<Value>> {
 fn inputs(control_plane: &Server) -> anyhow::Result<DistributionInputs> {
     let mut inputs = DistributionInputs::default();
     for name in MEMBERS {
+        let registered = control_plane.object(CLUSTERS, None, name);
+        let registered = registered.map_err(super::world::refused)?;
+        let registered: Cluster = serde_json::from_value(registered.unwrap_or_default())?;
         inputs.clusters.push(TargetCluster {
             name: name.to_owned(),
             labels: labels(name),
-            taints: taints(control_plane, name)?,
+            taints: TargetCluster::from(&registered).taints,
             ..TargetCluster::default()
         });
     }
@@ -172,16 +189,6 @@ fn inputs(control_plane: &Server) -> anyhow::Result<DistributionInputs> {
     Ok(inputs)
 }
 
-fn taints(control_plane: &Server, name: &str) -> anyhow::Result<Vec<Taint>> {
-    let refused = |status| anyhow::anyhow!("{name}: {status:?}");
-    let object = control_plane.object(CLUSTERS, None, name);
-    let object = object.map_err(refused)?.unwrap_or_default();
-    match &object["spec"]["taints"] {
-        Value::Null => Ok(Vec::new()),
-        taints => Ok(Vec::deserialize(taints)?),
-    }
-}
-
 /// Adds where copies are: a `ConfigMap` is healthy where it is. Nothing runs in members, so that no
 /// `Deployment` is.
 fn add_health(
@@ -189,7 +196,7 @@ fn add_health(
     control_plane: &Server,
     members: &BTreeMap<ClusterName, Server>,
 ) -> anyhow::Result<()> {
-    inputs.now = Some(Timestamp::now());
+    inputs.now = Some(clock::now());
     for (member, server) in members {
         let origin = origin(&control_plane.identity(), member.as_str());
         for object in objects(server, MAPS)? {

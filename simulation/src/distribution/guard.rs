@@ -120,6 +120,7 @@ impl Guard {
     pub fn set_expected(&self, expected: &Expected) {
         let now = Instant::now();
         let mut state = self.lock();
+        state.judge_moves(expected);
         let (mut deleted, mut released) = (BTreeSet::new(), BTreeSet::new());
         let known: BTreeSet<&TemplateName> = state.made.keys().map(|(_, name)| name).collect();
         for name in expected.names.iter().chain(known) {

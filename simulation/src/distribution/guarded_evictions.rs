@@ -1,16 +1,26 @@
 //! Judges which objects operators evict from clusters, and when these lose their copies.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use fakes::apiserver::ClientWrite;
-use fleetdex_distribution::{binding::KnownBinding, failover::PRODUCER};
+use fleetdex_distribution::{binding::KnownBinding, failover::PRODUCER, plan::LeftoverFate};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
+    expected::Expected,
     guard::{Guard, GuardState, IN_FLIGHT},
     timeline::{Place, Timeline},
 };
+
+/// After how long a graceful eviction ends in any case, less the second that times of tasks are
+/// rounded to.
+const GRACE: Duration = Duration::from_secs(599);
+
+const UNDESERVED: &str = "a copy is deleted that belonged there as long as it was there";
 
 /// Which clusters drive objects out, and what bindings say of evictions.
 #[derive(Default)]
@@ -18,8 +28,14 @@ pub(super) struct GuardedEvictions {
     /// The clusters that have the taint; `None`: they have it now.
     tainted: BTreeMap<String, Option<Instant>>,
     evicted: Timeline,
-    /// Those of the evicted that stay until the object is elsewhere.
+    /// Those of the evicted that stay until the object is elsewhere, for [`GRACE`] at most.
     graceful: Timeline,
+    begun: BTreeMap<Place, Instant>,
+    /// The clusters that bindings say their objects move away from.
+    moved: Timeline,
+    /// Deletions because of moves. An operator moves an object when an eviction has ended, which
+    /// it has written itself, so that the plan says it only afterwards.
+    awaited: Vec<(Place, ClientWrite)>,
 }
 
 impl Guard {
@@ -62,6 +78,12 @@ impl GuardState {
             }
         }
         let now = Instant::now();
+        for place in before.keys().filter(|place| !after.contains_key(*place)) {
+            self.evictions.begun.remove(place);
+        }
+        for place in after.keys() {
+            self.evictions.begun.entry(place.clone()).or_insert(now);
+        }
         let graceful = after
             .iter()
             .filter(|(_, mode)| **mode == Evicted::Gracefully);
@@ -69,6 +91,8 @@ impl GuardState {
         self.evictions
             .graceful
             .replace(before.keys(), graceful, now);
+        let (former, moved) = (moves(&write.before), moves(&write.after));
+        self.evictions.moved.replace(&former, moved, now);
         let evicted = after.into_keys().collect();
         self.evictions.evicted.replace(before.keys(), evicted, now);
     }
@@ -77,13 +101,34 @@ impl GuardState {
     pub(super) fn judge_eviction(&mut self, place: &Place, write: &ClientWrite) {
         let now = Instant::now();
         let since = now.checked_sub(IN_FLIGHT).unwrap_or(self.started);
-        if !self.evictions.evicted.held_since(place, since) {
-            let what = "a copy is deleted that belonged there as long as it was there";
-            self.violated(what, &place.0, write);
-        } else if self.evictions.graceful.held_since(place, since) && !self.is_elsewhere(place) {
+        let evictions = &self.evictions;
+        let is_early = evictions.graceful.held_since(place, since)
+            && !self.is_elsewhere(place)
+            && !self.is_grace_over(place);
+        if is_early {
             let what = "a copy is evicted before its object is elsewhere";
             self.violated(what, &place.0, write);
+            return;
         }
+        if evictions.moved.held_since(place, since) {
+            self.evictions.awaited.push((place.clone(), write.clone()));
+        } else if !evictions.evicted.held_since(place, since) {
+            self.violated(UNDESERVED, &place.0, write);
+        }
+    }
+
+    /// Judges the deletions because of moves by the plan of now.
+    pub(super) fn judge_moves(&mut self, expected: &Expected) {
+        for (place, write) in std::mem::take(&mut self.evictions.awaited) {
+            if expected.fate(&place.0, &place.1) != LeftoverFate::Deleted {
+                self.violated(UNDESERVED, &place.0, &write);
+            }
+        }
+    }
+
+    fn is_grace_over(&self, place: &Place) -> bool {
+        let begun = self.evictions.begun.get(place);
+        begun.is_some_and(|begun| begun.elapsed() >= GRACE)
     }
 
     /// Whether another member has a copy, or had one as far as an operator may know.
@@ -93,6 +138,16 @@ impl GuardState {
         self.made.keys().any(is_other)
             || lost.any(|(other, when)| is_other(other) && when.elapsed() < self.stale)
     }
+}
+
+/// The clusters that a binding says its object moves away from.
+fn moves(binding: &Option<Value>) -> BTreeSet<Place> {
+    let known = binding.as_ref().map(KnownBinding::read);
+    let Some(Ok(KnownBinding { name, previous, .. })) = known else {
+        return BTreeSet::new();
+    };
+    let leaving = previous.leaving.into_iter();
+    leaving.map(|cluster| (cluster, name.clone())).collect()
 }
 
 /// How long a copy stays in the cluster that it is evicted from.

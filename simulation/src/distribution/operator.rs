@@ -19,7 +19,10 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::servers::{MemberConnections, client};
+use super::{
+    clock,
+    servers::{MemberConnections, client},
+};
 use crate::{
     interpreter::{Interpreter, Rules},
     operator,
@@ -137,6 +140,7 @@ async fn run(
         replicas: replicas.clone(),
         metrics: Arc::new(Metrics::new()),
         brake: DeletionBrake::default(),
+        clock: clock::now,
     };
     fleetdex_distributor::run(context, stop.child_token()).await;
     drop((rules, announcing));

@@ -105,13 +105,13 @@ impl World {
                     known.clusters
                 ));
             }
-            if !known.leaving.is_empty() {
-                wrong.push(format!("{name} is still leaving {:?}", known.leaving));
-            }
-            for task in &known.evictions {
-                if !planned.staying.contains(&task.from_cluster) {
-                    let cluster = &task.from_cluster;
-                    wrong.push(format!("{name} is still being evicted from {cluster}"));
+            // What could not be placed stays where it is. Otherwise each eviction ends, when its
+            // grace is over at the latest.
+            if planned.unschedulable.is_none() {
+                let evicted = known.evictions.into_iter().map(|task| task.from_cluster);
+                let leaving: BTreeSet<String> = known.leaving.into_iter().chain(evicted).collect();
+                if !leaving.is_empty() {
+                    wrong.push(format!("{name} is still leaving {leaving:?}"));
                 }
             }
             self.add_status_difference(planned, binding, wrong)?;

@@ -9,6 +9,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::Value;
 
 use super::{
+    clock,
     expected::Expected,
     guard::Guard,
     objects::{self, POLICY_NAMES},
@@ -42,6 +43,7 @@ pub struct World {
 impl World {
     /// Creates servers with some templates and policies, and a running operator.
     pub fn new(seed: u64) -> anyhow::Result<Self> {
+        clock::start();
         let mut random = StdRng::seed_from_u64(seed.rotate_left(17));
         fastrand::seed(seed);
         let control_plane = servers::control_plane(&mut random).map_err(refused)?;
