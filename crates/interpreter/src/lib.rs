@@ -26,6 +26,7 @@ pub mod image;
 pub mod levels;
 pub mod native;
 pub mod operation;
+pub mod pod_dependencies;
 pub mod pod_template;
 pub mod reads;
 pub mod relations;

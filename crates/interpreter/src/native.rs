@@ -1,4 +1,5 @@
-//! The built-in rules: what an operation results in for the kinds that Kubernetes brings.
+//! The built-in rules: what an operation results in for the kinds that Kubernetes brings, and for
+//! those of Flux.
 //!
 //! The rules are those of Karmada's native interpreter, with its bugs mended where a comment says
 //! so: <https://github.com/karmada-io/karmada/tree/master/pkg/resourceinterpreter/default/native>.
@@ -10,7 +11,7 @@ use crate::{InterpretError, Request, Response, health};
 
 mod aggregate;
 mod counters;
-pub mod dependencies;
+mod dependencies;
 mod edit;
 mod kind;
 mod prune;

@@ -6,7 +6,7 @@
 
 use fleetdex_core::model::{Gvk, MemberMask};
 
-use crate::{native::dependencies, pod_template, relations};
+use crate::{pod_dependencies, pod_template, relations};
 
 /// What the rules for every kind read: deletion, names, generations and pauses.
 const OF_EVERY_KIND: &str = "metadata.name metadata.namespace metadata.generation \
@@ -86,7 +86,7 @@ fn add_pod_spec(mask: &mut MemberMask, template: &[&str]) {
                 .map(relations::without_brackets),
         );
     }
-    for path in dependencies::SECRETS_OF_VOLUMES {
+    for path in pod_dependencies::SECRETS_OF_VOLUMES {
         mask.add(spec().chain(["volumes"]).chain(path.iter().copied()));
     }
 }

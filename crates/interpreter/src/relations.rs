@@ -38,6 +38,15 @@ pub fn references(object: Tree<'_>) -> Vec<ObjectReference> {
     found(&referrer, &pod_template::pod_specs(object)).references()
 }
 
+/// The objects that the edges of an object's kind lead to. A member counts for the place that the
+/// kind gives it, never for its name alone.
+pub fn references_of_kind(object: Tree<'_>) -> Vec<ObjectReference> {
+    let referrer = Referrer::of(object);
+    let mut found = Found::of(&referrer);
+    table::add(&referrer, &mut found);
+    found.references()
+}
+
 /// The terms of the [references] of an object whose pods have these specs.
 pub(crate) fn terms(object: Tree<'_>, pods: &[Tree<'_>]) -> Vec<String> {
     let referrer = Referrer::of(object);

@@ -224,6 +224,19 @@ pub struct DependentObject {
     pub label_selector: Option<Value>,
 }
 
+impl DependentObject {
+    /// The object of a name.
+    pub(crate) fn by_name(api_version: &str, kind: &str, namespace: &str, name: &str) -> Self {
+        Self {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            label_selector: None,
+        }
+    }
+}
+
 /// What one member reports of an object, as `AggregatedStatusItem` of `work.karmada.io`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

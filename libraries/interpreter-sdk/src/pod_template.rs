@@ -3,7 +3,8 @@
 
 use fleetdex_interpreter::{
     InterpretError,
-    native::{dependencies as needed, requirements as required},
+    native::requirements as required,
+    pod_dependencies,
     request::{DependentObject, ReplicaRequirements},
 };
 use serde_json::Value;
@@ -20,5 +21,5 @@ pub fn requirements(template: &Value) -> Result<Option<ReplicaRequirements>, Int
 /// each once. `template` has the pod's `spec`, `namespace` is that of the object; an empty one
 /// stays empty.
 pub fn dependencies(template: &Value, namespace: &str) -> Vec<DependentObject> {
-    needed::of_pod_spec(&(&template["spec"]).into(), namespace)
+    pod_dependencies::of_pod_spec(&(&template["spec"]).into(), namespace)
 }

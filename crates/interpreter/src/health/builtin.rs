@@ -15,6 +15,7 @@ mod availability;
 mod batch;
 mod cluster_api;
 mod condition;
+mod flux;
 mod gateway;
 mod karmada;
 mod network;
@@ -34,6 +35,7 @@ pub fn assess(object: Tree<'_>) -> Option<Assessment> {
         "" => core_rule(kind).map(|rule| rule(object)),
         "cluster.x-k8s.io" => cluster_api::assess(kind, object),
         "argoproj.io" if kind == "Application" => argo_cd::application(object),
+        "source.toolkit.fluxcd.io" if kind == "HelmRepository" => flux::helm_repository(object),
         _ => rule(group, kind)
             .map(|rule| rule(object))
             .or_else(|| gateway::assess(group, kind, object)),

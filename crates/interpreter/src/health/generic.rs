@@ -24,7 +24,7 @@ use self::nested::Nested;
 use self::tone::tone;
 use self::words::Classes;
 use super::{Assessment, Health, KnownStatus};
-use crate::value::{Tree, TreeObject, integer, list, map, observed_generation, text};
+use crate::value::{self, Tree, TreeObject, integer, list, map, observed_generation, text};
 
 mod condition;
 mod evidence;
@@ -57,6 +57,7 @@ pub fn assess(object: Tree<'_>, of_kind: KnownStatus) -> Assessment {
     let observed = observed_generation(object);
     if let (Some(observed), Some(generation)) = (observed, generation)
         && observed < generation
+        && !is_not_ready(object, generation)
     {
         return Assessment::progressing(
             "observedGeneration",
@@ -64,6 +65,17 @@ pub fn assess(object: Tree<'_>, of_kind: KnownStatus) -> Assessment {
         );
     }
     by_status(object, status, generation)
+}
+
+/// Whether the condition Ready says of this generation that it is not ready.
+///
+/// Controllers on <https://github.com/fluxcd/pkg/tree/main/runtime> note a generation as observed
+/// when they are through with it. While they fail and try again, only conditions are about it.
+fn is_not_ready(object: Tree<'_>, generation: i64) -> bool {
+    value::condition(object, "Ready").is_some_and(|ready| {
+        text(ready, &["status"]) != "True"
+            && integer(ready, &["observedGeneration"]) == Some(generation)
+    })
 }
 
 /// Whether a status has nothing but empty values.

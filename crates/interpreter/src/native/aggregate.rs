@@ -7,20 +7,21 @@
 use serde_json::{Map, Value};
 
 use super::{
-    counters::{self, GENERATION, OBSERVED_GENERATION, RESOURCE_TEMPLATE_GENERATION},
+    counters::{self, OBSERVED_GENERATION},
     kind::NativeKind,
 };
 use crate::{
     request::AggregatedStatusItem,
-    value::{at, integer, list, map},
+    value::{at, list, map},
 };
 
+mod flux;
 mod job;
 mod load_balancer;
 mod phase;
 mod report;
 
-use report::{latest_time, reported, sum, sums, with_status};
+use report::{latest_time, observed_generation, reported, sum, sums, with_status};
 
 /// The object with the status that follows from what the members report; `None` if its kind has no
 /// rule.
@@ -43,20 +44,15 @@ pub fn with_aggregated_status(
         NativeKind::PersistentVolumeClaim => phase::persistent_volume_claim(object, items),
         NativeKind::PodDisruptionBudget => pod_disruption_budget(object, items),
         NativeKind::HorizontalPodAutoscaler => horizontal_pod_autoscaler(object, items),
+        NativeKind::Flux => flux::aggregated(object, items),
         NativeKind::ServiceAccount | NativeKind::Secret | NativeKind::ServiceImport => return None,
     })
 }
 
-/// The sums of the counters. The template's generation counts as observed when every member has
-/// observed it.
+/// The sums of the counters.
 fn workload(kind: NativeKind, object: &Value, items: &[AggregatedStatusItem]) -> Value {
     let old = at(object, &["status"]);
-    let generation = integer(object, &["metadata", "generation"]).unwrap_or_default();
-    let observed = if items.iter().all(|item| has_observed(item, generation)) {
-        generation
-    } else {
-        OBSERVED_GENERATION.read(old)
-    };
+    let observed = observed_generation(object, items);
     let mut status = old.as_object().cloned().unwrap_or_default();
     let mut is_new = OBSERVED_GENERATION.read(old) != observed;
     OBSERVED_GENERATION.write(&mut status, observed);
@@ -70,18 +66,6 @@ fn workload(kind: NativeKind, object: &Value, items: &[AggregatedStatusItem]) ->
     } else {
         object.clone()
     }
-}
-
-/// Whether a member's controller has seen the member's object, and the object was made of the
-/// template's present generation.
-///
-/// Karmada compares other numbers for a `StatefulSet`, which never agree; here it has the rule of
-/// the other workloads.
-fn has_observed(item: &AggregatedStatusItem, template_generation: i64) -> bool {
-    report::status_of(item).is_some_and(|status| {
-        OBSERVED_GENERATION.read(status) >= GENERATION.read(status)
-            && RESOURCE_TEMPLATE_GENERATION.read(status) >= template_generation
-    })
 }
 
 fn pod_disruption_budget(object: &Value, items: &[AggregatedStatusItem]) -> Value {

@@ -66,6 +66,7 @@ pub fn of(kind: NativeKind) -> impl Iterator<Item = StatusCounter> {
             "disruptionsAllowed! currentHealthy! desiredHealthy! expectedPods!"
         }
         NativeKind::HorizontalPodAutoscaler => "currentReplicas desiredReplicas!",
+        NativeKind::Flux => "failures installFailures upgradeFailures",
         _ => "",
     };
     names.split_ascii_whitespace().map(|name| StatusCounter {

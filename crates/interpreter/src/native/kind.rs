@@ -1,8 +1,17 @@
 //! The kinds that have built-in rules.
 
-use crate::value::{JsonView, at, text};
+use crate::value::{JsonView, at, group, text};
 
-/// A kind with built-in rules, in the one version that the rules are written for.
+/// The groups of Flux whose objects say what a cluster fetches, renders and applies. Their kinds
+/// have one form of status, in every version.
+const FLUX_GROUPS: [&str; 3] = [
+    "helm.toolkit.fluxcd.io",
+    "kustomize.toolkit.fluxcd.io",
+    "source.toolkit.fluxcd.io",
+];
+
+/// A kind with built-in rules. Those of Kubernetes are in the one version that the rules are
+/// written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NativeKind {
     Pod,
@@ -21,6 +30,8 @@ pub(crate) enum NativeKind {
     PodDisruptionBudget,
     HorizontalPodAutoscaler,
     ServiceImport,
+    /// A `HelmRelease`, a `Kustomization`, or a source.
+    Flux,
 }
 
 impl NativeKind {
@@ -44,6 +55,7 @@ impl NativeKind {
                 ("policy/v1", "PodDisruptionBudget") => Self::PodDisruptionBudget,
                 ("autoscaling/v2", "HorizontalPodAutoscaler") => Self::HorizontalPodAutoscaler,
                 ("multicluster.x-k8s.io/v1alpha1", "ServiceImport") => Self::ServiceImport,
+                _ if FLUX_GROUPS.contains(&group(object)) => Self::Flux,
                 _ => return None,
             },
         )

@@ -10,11 +10,30 @@ use super::{
 };
 use crate::{
     InterpretError,
-    value::{at, integer, text},
+    value::{at, integer, list, map, text},
 };
 
 /// The annotation with the generation of the template that an object in a member was made of.
 pub const TEMPLATE_GENERATION_ANNOTATION: &str = "resourcetemplate.karmada.io/generation";
+
+/// What objects of Flux say of what they have fetched and applied: texts that are equal in all
+/// members which have the same. Sources: `HelmReleaseStatus`, `KustomizationStatus`,
+/// `HelmChartStatus`.
+pub const FLUX_REVISIONS: [&str; 9] = [
+    "helmChart",
+    "lastAppliedOriginRevision",
+    "lastAppliedRevision",
+    "lastAttemptedConfigDigest",
+    "lastAttemptedReleaseAction",
+    "lastAttemptedRevision",
+    "lastAttemptedValuesChecksum",
+    "observedChartName",
+    "observedSourceArtifactRevision",
+];
+
+/// Bytes of the message of a condition that are reported, at most. Those of Flux have up to 20,000,
+/// in several conditions.
+const LONGEST_MESSAGE: usize = 1024;
 
 /// The reported status of an object of any kind; null: nothing to report.
 ///
@@ -41,6 +60,7 @@ pub fn status(kind: Option<NativeKind>, object: &Value) -> Result<Value, Interpr
         NativeKind::Service => Ok(json!({ "loadBalancer": load_balancer(status) })),
         NativeKind::PodDisruptionBudget => Ok(pod_disruption_budget(status)),
         NativeKind::HorizontalPodAutoscaler => Ok(Value::Object(counted(kind, status))),
+        NativeKind::Flux => flux(object, status),
         _ => Ok(status.clone()),
     }
 }
@@ -48,17 +68,23 @@ pub fn status(kind: Option<NativeKind>, object: &Value) -> Result<Value, Interpr
 /// Karmada leaves out `observedGeneration` of a `StatefulSet`, so that no one can tell whether its
 /// counters are those of the last change. Here it is reported as for the other workloads.
 fn workload(kind: NativeKind, object: &Value, status: &Value) -> Result<Value, InterpretError> {
-    let mut reported = Map::new();
-    let generation = integer(object, &["metadata", "generation"]).unwrap_or_default();
-    GENERATION.write(&mut reported, generation);
-    RESOURCE_TEMPLATE_GENERATION.write(&mut reported, template_generation(object)?);
-    OBSERVED_GENERATION.write(&mut reported, OBSERVED_GENERATION.read(status));
+    let mut reported = generations(object, status)?;
     let zeros = reported.is_empty() && counters::of(kind).all(|counter| counter.read(status) == 0);
     if zeros && matches!(kind, NativeKind::Deployment | NativeKind::ReplicaSet) {
         return Ok(Value::Null);
     }
     reported.extend(counted(kind, status));
     Ok(Value::Object(reported))
+}
+
+/// Of which change of the object, and of its template, the status is.
+fn generations(object: &Value, status: &Value) -> Result<Map<String, Value>, InterpretError> {
+    let mut reported = Map::new();
+    let generation = integer(object, &["metadata", "generation"]).unwrap_or_default();
+    GENERATION.write(&mut reported, generation);
+    RESOURCE_TEMPLATE_GENERATION.write(&mut reported, template_generation(object)?);
+    OBSERVED_GENERATION.write(&mut reported, OBSERVED_GENERATION.read(status));
+    Ok(reported)
 }
 
 /// The generation in the annotation; zero if there is none.
@@ -91,6 +117,39 @@ fn job(status: &Value) -> Value {
         }
     }
     Value::Object(reported)
+}
+
+/// Without what grows with the chart: inventory and history.
+fn flux(object: &Value, status: &Value) -> Result<Value, InterpretError> {
+    let mut reported = generations(object, status)?;
+    reported.extend(counted(NativeKind::Flux, status));
+    for name in FLUX_REVISIONS {
+        let revision = text(status, &[name]);
+        if !revision.is_empty() {
+            reported.insert(name.to_owned(), revision.into());
+        }
+    }
+    if let Some(artifact) = map(status, &["artifact"]) {
+        let mut artifact = artifact.clone();
+        // Annotations of a registry, which may be long.
+        artifact.shift_remove("metadata");
+        reported.insert("artifact".to_owned(), Value::Object(artifact));
+    }
+    let conditions = list(status, &["conditions"]);
+    if !conditions.is_empty() {
+        let conditions = conditions.iter().map(with_short_message).collect();
+        reported.insert("conditions".to_owned(), Value::Array(conditions));
+    }
+    Ok(Value::Object(reported))
+}
+
+fn with_short_message(condition: &Value) -> Value {
+    let mut short = condition.clone();
+    let message = text(condition, &["message"]);
+    if message.len() > LONGEST_MESSAGE {
+        short["message"] = message[..message.floor_char_boundary(LONGEST_MESSAGE)].into();
+    }
+    short
 }
 
 fn load_balancer(status: &Value) -> Value {

@@ -12,6 +12,7 @@ use crate::{
 mod aggregate;
 mod aggregate_kinds;
 mod dependencies;
+mod flux;
 mod hostile;
 mod prune;
 mod reflect;
@@ -117,7 +118,7 @@ fn operations_with_a_rule(api_version: &str, kind: &str) -> Vec<Operation> {
 }
 
 #[test]
-fn each_kind_has_the_operations_of_its_version_only() {
+fn each_kind_has_its_operations_and_of_kubernetes_one_version_only() {
     let cases = r"
         apps/v1 | Deployment | InterpretReplica, ReviseReplica, Retain, AggregateStatus,
             InterpretDependency
@@ -138,6 +139,15 @@ fn each_kind_has_the_operations_of_its_version_only() {
         policy/v1 | PodDisruptionBudget | AggregateStatus
         autoscaling/v2 | HorizontalPodAutoscaler | AggregateStatus
         multicluster.x-k8s.io/v1alpha1 | ServiceImport | InterpretDependency
+        helm.toolkit.fluxcd.io/v2 | HelmRelease | AggregateStatus, InterpretDependency
+        helm.toolkit.fluxcd.io/v2beta1 | HelmRelease | AggregateStatus, InterpretDependency
+        kustomize.toolkit.fluxcd.io/v1 | Kustomization | AggregateStatus, InterpretDependency
+        source.toolkit.fluxcd.io/v1beta2 | Bucket | AggregateStatus, InterpretDependency
+        source.toolkit.fluxcd.io/v1 | GitRepository | AggregateStatus, InterpretDependency
+        source.toolkit.fluxcd.io/v1 | HelmChart | AggregateStatus, InterpretDependency
+        source.toolkit.fluxcd.io/v1 | HelmRepository | AggregateStatus, InterpretDependency
+        source.toolkit.fluxcd.io/v1 | OCIRepository | AggregateStatus, InterpretDependency
+        notification.toolkit.fluxcd.io/v1 | Receiver |
         apps/v1beta1 | Deployment |
         example.io/v1 | Deployment |
         autoscaling/v1 | HorizontalPodAutoscaler |

@@ -8,7 +8,7 @@ use fleetdex_core::model::TreeMembers;
 
 use super::{
     found::Found,
-    reference::{NamespaceRule, Referrer, Target, read},
+    reference::{NamespaceRule, RUNS_AS, Referrer, Target, read},
 };
 use crate::{
     pod_template::is_custom,
@@ -47,13 +47,11 @@ const CONVENTIONS: &[(&str, MemberForm, &str, &str)] = &[
         "serviceAccountName",
         MemberForm::Name,
         "ServiceAccount",
-        "runsAs",
+        RUNS_AS,
     ),
 ];
 /// Names such as `privateKeySecretRef` count as `secretRef`.
 const SECRET_SUFFIX: &str = "SecretRef";
-/// The service account that every pod has, which no list of dependencies has.
-const DEFAULT_ACCOUNT: &str = "default";
 
 /// Adds what members below the spec of an object of a custom kind refer to by convention.
 pub(super) fn add(referrer: &Referrer<'_>, found: &mut Found<'_>) {
@@ -84,9 +82,7 @@ fn add_member(referrer: &Referrer<'_>, key: &str, value: Tree<'_>, found: &mut F
         relation,
     };
     match form {
-        MemberForm::Name if value.is_string() && value.as_str() != Some(DEFAULT_ACCOUNT) => {
-            found.add(read(referrer, value, &target));
-        }
+        MemberForm::Name if value.is_string() => found.add(read(referrer, value, &target)),
         MemberForm::Map if value.is_object() => found.add(read(referrer, value, &target)),
         MemberForm::Maps => list(value, &[])
             .iter()

@@ -5,14 +5,14 @@ use fleetdex_core::model::JsonTree;
 use super::{
     found::Found,
     paths,
-    reference::{NamespaceRule, ObjectReference, Referrer, Target, read},
+    reference::{NamespaceRule, ObjectReference, RUNS_AS, Referrer, Target, read},
 };
 use crate::{
-    native::dependencies,
+    pod_dependencies,
     value::{Tree, at, list, text},
 };
 
-/// Edges from the spec of a pod, beside [`dependencies::of_pod_spec`].
+/// Edges from the spec of a pod, beside [`pod_dependencies::of_pod_spec`].
 const EDGES: &[(&str, Target)] = &[
     (
         "priorityClassName",
@@ -51,9 +51,9 @@ pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
 /// Adds what the pods of an object need and use.
 pub(super) fn add(referrer: &Referrer<'_>, pods: &[Tree<'_>], found: &mut Found<'_>) {
     for spec in pods {
-        let mut needs = dependencies::of_pod_spec(spec, referrer.namespace);
+        let mut needs = pod_dependencies::of_pod_spec(spec, referrer.namespace);
         if referrer.kind == "StatefulSet" {
-            dependencies::remove_claims_of_templates(&mut needs, referrer.object);
+            pod_dependencies::remove_claims_of_templates(&mut needs, referrer.object);
         }
         for needed in needs {
             let relation = relation(&needed.kind);
@@ -72,7 +72,7 @@ pub(super) fn add(referrer: &Referrer<'_>, pods: &[Tree<'_>], found: &mut Found<
 
 fn relation(kind: &str) -> &'static str {
     match kind {
-        "ServiceAccount" => "runsAs",
+        "ServiceAccount" => RUNS_AS,
         "PersistentVolumeClaim" => MOUNTED_CLAIM.relation,
         _ => "uses",
     }

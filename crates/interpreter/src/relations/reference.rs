@@ -5,7 +5,7 @@ use fleetdex_core::model::JsonTree;
 use super::versions;
 use crate::{
     request::DependentObject,
-    value::{Tree, map, text},
+    value::{Tree, map, text, text_or},
 };
 
 /// The longest name that Kubernetes gives an object, in bytes.
@@ -13,6 +13,11 @@ const MAX_NAME_BYTES: usize = 253;
 /// The longest group with its version, and the longest kind.
 const MAX_API_VERSION_BYTES: usize = 320;
 const MAX_KIND_BYTES: usize = 63;
+
+/// The relation to a service account.
+pub(super) const RUNS_AS: &str = "runsAs";
+/// The service account that every namespace has, which no list of dependencies has.
+const DEFAULT_ACCOUNT: &str = "default";
 
 /// An object that another one refers to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -112,6 +117,8 @@ pub(super) enum NamespaceRule {
     GivenOrOwn,
     /// The one that the reference names. One without it is to a cluster-scoped object.
     Given,
+    /// The one at these members of the referring object, otherwise that of the object.
+    At(&'static [&'static str]),
 }
 
 /// The reference that a value is: a name, or a map with `name` and perhaps `namespace`, `kind`, and
@@ -125,6 +132,9 @@ pub(super) fn read(
         JsonTree::String(name) => &**name,
         _ => text(value, &["name"]),
     };
+    if target.relation == RUNS_AS && name == DEFAULT_ACCOUNT {
+        return None;
+    }
     let kind = Some(text(value, &["kind"]))
         .filter(|kind| !kind.is_empty())
         .unwrap_or(target.kind);
@@ -157,15 +167,22 @@ fn api_version(referrer: &Referrer<'_>, value: Tree<'_>, kind: &str, target: &Ta
     } else {
         versions::group_of(kind, target.group)
     };
-    versions::api_version(group.unwrap_or(default), referrer.api_version)
+    let group = group.unwrap_or(default);
+    let own_group = fleetdex_core::model::split_api_version(referrer.api_version).0;
+    if kind == referrer.kind && group == own_group {
+        // Its own kind is read in its own version.
+        return referrer.api_version.to_owned();
+    }
+    versions::api_version(group, referrer.api_version)
 }
 
 fn namespace<'a>(referrer: &Referrer<'a>, value: Tree<'a>, target: &Target) -> &'a str {
-    let given = text(value, &["namespace"]);
-    if given.is_empty() && target.namespace == NamespaceRule::GivenOrOwn {
-        return referrer.namespace;
+    let own = referrer.namespace;
+    match target.namespace {
+        NamespaceRule::Given => text(value, &["namespace"]),
+        NamespaceRule::GivenOrOwn => text_or(value, &["namespace"], own),
+        NamespaceRule::At(path) => text_or(referrer.object, path, own),
     }
-    given
 }
 
 fn is_domain_byte(byte: u8) -> bool {

@@ -7,7 +7,8 @@ use mlua::{IntoLua, Lua, MultiValue, Table, Value};
 
 use super::{convert, empty, error::type_name};
 use crate::{
-    native::{dependencies, quantity, requirements},
+    native::{quantity, requirements},
+    pod_dependencies,
     value::at,
 };
 
@@ -82,7 +83,7 @@ fn get_pod_dependencies(lua: &Lua, arguments: MultiValue) -> Outcome<Value> {
     let [template, namespace] = exactly("getPodDependencies", arguments)?;
     let template = pod_template(&template, "getPodDependencies")?;
     let namespace = namespace_text(&namespace)?;
-    let found = dependencies::of_pod_spec(at(&(&template).into(), &["spec"]), &namespace);
+    let found = pod_dependencies::of_pod_spec(at(&(&template).into(), &["spec"]), &namespace);
     let json = serde_json::to_value(found).map_err(text_of)?;
     convert::to_lua(lua, &json).map_err(text_of)
 }

@@ -9,6 +9,7 @@ mod apis;
 mod argo_cd;
 mod autoscalers;
 mod clusters;
+mod flux;
 mod gateways;
 mod jobs;
 mod karmada;

@@ -2,15 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::report::{latest_time, reported, sums, times, with_status};
+use super::report::{MAX_NAMED_CLUSTERS, latest_time, reported, sums, times, with_status};
 use crate::{
     native::{counters, kind::NativeKind},
     request::AggregatedStatusItem,
     value::{at, list, text},
 };
-
-/// How many clusters a message names.
-const MAX_NAMED_CLUSTERS: usize = 20;
 
 /// A Job with the status of all members. A finished Job is left as it is.
 pub fn aggregated(object: &Value, items: &[AggregatedStatusItem]) -> Value {

@@ -3,10 +3,16 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    native::{counters::StatusCounter, edit::set},
+    native::{
+        counters::{GENERATION, OBSERVED_GENERATION, RESOURCE_TEMPLATE_GENERATION, StatusCounter},
+        edit::set,
+    },
     request::AggregatedStatusItem,
-    value::{at, text},
+    value::{at, integer, text},
 };
+
+/// How many clusters a message names.
+pub const MAX_NAMED_CLUSTERS: usize = 20;
 
 /// The status that a member reports; `None` if it reports none, or something that is no status.
 pub fn status_of(item: &AggregatedStatusItem) -> Option<&Value> {
@@ -18,6 +24,29 @@ pub fn reported(items: &[AggregatedStatusItem]) -> impl Iterator<Item = (&str, &
     items
         .iter()
         .filter_map(|item| Some((item.cluster_name.as_str(), status_of(item)?)))
+}
+
+/// The generation of the object that all members have observed: its present one, or else the one
+/// of before.
+pub fn observed_generation(object: &Value, items: &[AggregatedStatusItem]) -> i64 {
+    let generation = integer(object, &["metadata", "generation"]).unwrap_or_default();
+    if items.iter().all(|item| has_observed(item, generation)) {
+        generation
+    } else {
+        OBSERVED_GENERATION.read(at(object, &["status"]))
+    }
+}
+
+/// Whether a member's controller has seen the member's object, and the object was made of the
+/// template's present generation.
+///
+/// Karmada compares other numbers for a `StatefulSet`, which never agree; here it has the rule of
+/// the other workloads.
+fn has_observed(item: &AggregatedStatusItem, template_generation: i64) -> bool {
+    status_of(item).is_some_and(|status| {
+        OBSERVED_GENERATION.read(status) >= GENERATION.read(status)
+            && RESOURCE_TEMPLATE_GENERATION.read(status) >= template_generation
+    })
 }
 
 /// The sum of a counter.

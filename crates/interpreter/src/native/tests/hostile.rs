@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::request;
 use crate::{Operation, Request, native::interpret, request::AggregatedStatusItem};
 
-const KINDS: [(&str, &str); 16] = [
+const KINDS: [(&str, &str); 18] = [
     ("v1", "Pod"),
     ("v1", "Service"),
     ("v1", "ServiceAccount"),
@@ -23,6 +23,8 @@ const KINDS: [(&str, &str); 16] = [
     ("policy/v1", "PodDisruptionBudget"),
     ("autoscaling/v2", "HorizontalPodAutoscaler"),
     ("multicluster.x-k8s.io/v1alpha1", "ServiceImport"),
+    ("helm.toolkit.fluxcd.io/v2", "HelmRelease"),
+    ("source.toolkit.fluxcd.io/v1", "OCIRepository"),
 ];
 const NAMES: &[&str] = &[
     "metadata",
@@ -72,6 +74,16 @@ const NAMES: &[&str] = &[
     "overhead",
     "selector",
     "matchLabels",
+    "artifact",
+    "chart",
+    "kind",
+    "lastAttemptedRevision",
+    "message",
+    "reason",
+    "resourceTemplateGeneration",
+    "revision",
+    "sourceRef",
+    "valuesFrom",
 ];
 
 fn any_json() -> impl Strategy<Value = Value> {
@@ -91,6 +103,7 @@ fn any_json() -> impl Strategy<Value = Value> {
                 "½Ki",
                 "LoadBalancer",
                 "Complete",
+                "Ready",
                 "Failed",
                 "kubernetes.io/service-account-token",
                 "2026-01-01T00:00:00Z",

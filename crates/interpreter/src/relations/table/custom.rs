@@ -8,6 +8,8 @@ const CERT_MANAGER: &str = "cert-manager.io";
 const CLUSTER_API: &str = "cluster.x-k8s.io";
 const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
 const EXTERNAL_SECRETS: &str = "external-secrets.io";
+const FLUX_HELM: &str = "helm.toolkit.fluxcd.io";
+const FLUX_KUSTOMIZE: &str = "kustomize.toolkit.fluxcd.io";
 const FLUX_SOURCE: &str = "source.toolkit.fluxcd.io";
 const GATEWAY: &str = "gateway.networking.k8s.io";
 const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
@@ -127,20 +129,42 @@ pub(super) const RULES: &[KindEdges] = kind_edges! {
         ("spec.strategy.canary.stableService", "uses", "", "Service")
         ("spec.strategy.canary.canaryService", "uses", "", "Service")
     }
-    // Flux: <https://fluxcd.io/flux/components/>.
-    "kustomize.toolkit.fluxcd.io" => ["Kustomization"] {
+    // Flux: <https://fluxcd.io/flux/components/>. `InterpretDependency` reads these edges and no
+    // conventions, so that every member is here that names an object.
+    FLUX_KUSTOMIZE => ["Kustomization"] {
         ("spec.sourceRef", "syncsFrom", FLUX_SOURCE, "")
-        ("spec.dependsOn[]", "dependsOn", "kustomize.toolkit.fluxcd.io", "Kustomization")
+        ("spec.dependsOn[]", "dependsOn", FLUX_KUSTOMIZE, "Kustomization")
         ("spec.postBuild.substituteFrom[]", "uses", "", "")
+        ("spec.decryption.secretRef", "uses", "", "Secret")
+        ("spec.decryption.serviceAccountName", "runsAs", "", "ServiceAccount")
     }
-    "helm.toolkit.fluxcd.io" => ["HelmRelease"] {
+    FLUX_HELM => ["HelmRelease"] {
         ("spec.chart.spec.sourceRef", "syncsFrom", FLUX_SOURCE, "")
         ("spec.chartRef", "syncsFrom", FLUX_SOURCE, "")
-        ("spec.dependsOn[]", "dependsOn", "helm.toolkit.fluxcd.io", "HelmRelease")
+        ("spec.dependsOn[]", "dependsOn", FLUX_HELM, "HelmRelease")
         ("spec.valuesFrom[]", "uses", "", "")
+        // Of the HelmChart, which is made beside its source.
+        ("spec.chart.spec.verify.secretRef", "uses", "", "Secret",
+            in &["spec", "chart", "spec", "sourceRef", "namespace"])
+    }
+    FLUX_HELM, FLUX_KUSTOMIZE => [] {
+        ("spec.kubeConfig.secretRef", "uses", "", "Secret")
+        ("spec.kubeConfig.configMapRef", "uses", "", "ConfigMap")
     }
     FLUX_SOURCE => ["HelmChart"] {
         ("spec.sourceRef", "syncsFrom", FLUX_SOURCE, "")
+    }
+    FLUX_SOURCE => [] {
+        ("spec.include[].repository", "syncsFrom", FLUX_SOURCE, "GitRepository")
+        ("spec.secretRef", "uses", "", "Secret")
+        ("spec.certSecretRef", "uses", "", "Secret")
+        ("spec.proxySecretRef", "uses", "", "Secret")
+        ("spec.verify.secretRef", "uses", "", "Secret")
+        ("spec.sts.secretRef", "uses", "", "Secret")
+        ("spec.sts.certSecretRef", "uses", "", "Secret")
+    }
+    FLUX_HELM, FLUX_KUSTOMIZE, FLUX_SOURCE => [] {
+        ("spec.serviceAccountName", "runsAs", "", "ServiceAccount")
     }
     "image.toolkit.fluxcd.io" => ["ImagePolicy", "ImageUpdateAutomation"] {
         ("spec.sourceRef", "syncsFrom", FLUX_SOURCE, "")

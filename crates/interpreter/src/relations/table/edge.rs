@@ -56,6 +56,12 @@ impl Edge {
         Self { place, target }
     }
 
+    /// The edge, leading to the namespace that is at these members of the referring object.
+    pub(super) const fn in_namespace_at(mut self, path: &'static [&'static str]) -> Self {
+        self.target.namespace = NamespaceRule::At(path);
+        self
+    }
+
     /// The edge, leading to a namespace only if the reference names one.
     pub(super) const fn given(mut self) -> Self {
         self.target.namespace = NamespaceRule::Given;
@@ -64,10 +70,14 @@ impl Edge {
 }
 
 /// Groups, their kinds, and their edges: a place (a text is a path), the relation, and the group
-/// and the kind of the target, or `given` for [`Edge::given`] and any target.
+/// and the kind of the target, or `given` for [`Edge::given`] and any target. `in` is for
+/// [`Edge::in_namespace_at`].
 macro_rules! kind_edges {
     (@edge $path:literal, $relation:literal, given) => {
         Edge::new(EdgePlace::Path($path), $relation, "", "").given()
+    };
+    (@edge $path:literal, $relation:literal, $group:expr, $kind:literal, in $namespace:expr) => {
+        Edge::new(EdgePlace::Path($path), $relation, $group, $kind).in_namespace_at($namespace)
     };
     (@edge $path:literal, $($target:expr),+) => {
         Edge::new(EdgePlace::Path($path), $($target),+)

@@ -210,8 +210,8 @@ fn argo_and_flux_refer_to_projects_services_and_sources() {
             kubeConfig: {secretRef: {name: kc}}, serviceAccountName: deployer}}
             | syncsFrom source.toolkit.fluxcd.io/v1/GitRepository/other/g,
             dependsOn kustomize.toolkit.fluxcd.io/v1/Kustomization/flux/base,
-            uses v1/ConfigMap/flux/c, uses v1/Secret/flux/s, runsAs v1/ServiceAccount/flux/deployer,
-            uses v1/Secret/flux/sops, uses v1/Secret/flux/kc
+            uses v1/ConfigMap/flux/c, uses v1/Secret/flux/s, uses v1/Secret/flux/sops,
+            uses v1/Secret/flux/kc, runsAs v1/ServiceAccount/flux/deployer
         {apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, metadata: {namespace: flux,
             name: h}, spec: {chart: {spec: {sourceRef: {kind: HelmRepository, name: r}}},
             chartRef: {kind: OCIRepository, name: o}, dependsOn: [{name: base,
