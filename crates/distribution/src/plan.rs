@@ -15,6 +15,7 @@ use fleetdex_interpreter::{
 use serde_json::Value;
 
 use crate::{
+    claim::Policy,
     cluster::TargetCluster,
     desired::{DistributedObject, Operations, is_divided, write_order},
     division::{MAX_REPLICAS, Shares},
@@ -35,7 +36,7 @@ mod writing;
 
 use claimed::{Claimed, claimed};
 use companions::CompanionGroups;
-use dependencies::Dependencies;
+use dependencies::{Dependencies, TemplatesByKind, may_need};
 use leftovers::resting;
 pub use leftovers::{LeftoverFate, Leftovers};
 pub use values::{
@@ -58,6 +59,7 @@ pub fn plan(inputs: &DistributionInputs, operations: &impl Operations) -> Distri
         clusters: inputs.clusters.clone(),
         room: inputs.room.clone(),
         companions: CompanionGroups::default(),
+        templates: TemplatesByKind::of(inputs),
         plan: DistributionPlan {
             knows_dependencies: true,
             ..DistributionPlan::default()
@@ -77,6 +79,8 @@ struct Planner<'a, O> {
     clusters: Vec<TargetCluster>,
     room: BTreeMap<String, ClusterRoom>,
     companions: CompanionGroups,
+    /// What may be needed; empty if no policy propagates what objects need.
+    templates: TemplatesByKind<'a>,
     plan: DistributionPlan,
 }
 
@@ -116,7 +120,7 @@ impl<'a, O: Operations> Planner<'a, O> {
         one: &Claimed<'a>,
         dependencies: &mut Dependencies,
     ) -> PlacedTemplate {
-        let required = match self.required(one) {
+        let required = match self.required(one.object, one.policy) {
             Ok(required) => required,
             Err(error) => {
                 self.plan.knows_dependencies = false;
@@ -124,19 +128,45 @@ impl<'a, O: Operations> Planner<'a, O> {
             }
         };
         let found = self.place(one);
-        dependencies.add(
-            Requirer {
-                name: one.name.clone(),
-                // What it needs stays where it stays.
-                clusters: &found.binding.cluster_names() | &found.binding.staying,
-                overwrites: may_overwrite(one.object, Some(&one.policy.spec)),
-            },
-            required,
-        );
+        // What it needs stays where it stays.
+        let clusters = &found.binding.cluster_names() | &found.binding.staying;
+        self.add_required(one, &clusters, required, dependencies);
         if write_order(&one.name) == 1 {
             self.add_served(one.object, &found.binding.cluster_names());
         }
         found
+    }
+
+    /// Adds what an object needs, and what that needs in turn.
+    fn add_required(
+        &mut self,
+        one: &Claimed<'a>,
+        clusters: &BTreeSet<String>,
+        required: Vec<DependentObject>,
+        dependencies: &mut Dependencies,
+    ) {
+        let overwrites = may_overwrite(one.object, Some(&one.policy.spec));
+        let mut known = BTreeSet::from([one.name.clone()]);
+        let mut open = vec![(one.name.clone(), required)];
+        while let Some((name, required)) = open.pop() {
+            for object in self.templates.required(&required) {
+                let needed = TemplateName::of(object);
+                if !known.insert(needed.clone()) {
+                    continue;
+                }
+                match self.required(object, one.policy) {
+                    Ok(required) if required.is_empty() => {}
+                    Ok(required) => open.push((needed, required)),
+                    Err(_) => self.plan.knows_dependencies = false,
+                }
+            }
+            let requirer = Requirer {
+                name,
+                clusters: clusters.clone(),
+                overwrites,
+            };
+            dependencies.add(requirer, required);
+        }
     }
 
     fn write(&mut self, placed: Vec<(Claimed<'a>, PlacedTemplate)>, dependencies: &Dependencies) {
@@ -398,14 +428,17 @@ impl<'a, O: Operations> Planner<'a, O> {
         Ok((placed, requirements))
     }
 
-    /// What an object needs, if its policy propagates that.
-    fn required(&self, one: &Claimed<'_>) -> Result<Vec<DependentObject>, String> {
-        if !one.policy.spec.propagate_deps {
+    /// What an object needs, if the policy propagates that, as far as the policy may reach it.
+    fn required(&self, object: &Value, policy: &Policy) -> Result<Vec<DependentObject>, String> {
+        if !policy.spec.propagate_deps {
             return Ok(Vec::new());
         }
-        let request = Request::Dependency { object: one.object };
+        let request = Request::Dependency { object };
         match self.operations.run(&request) {
-            Ok(Some(Response::Dependencies(found))) => Ok(found),
+            Ok(Some(Response::Dependencies(mut found))) => {
+                found.retain(|one| may_need(policy, one));
+                Ok(found)
+            }
             Ok(_) => Ok(Vec::new()),
             Err(error) => Err(format!("what it needs is not known: {error}")),
         }

@@ -1,13 +1,20 @@
 //! What objects need goes where they go.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    rc::Rc,
+    sync::Arc,
+};
 
 use fleetdex_core::selector::LabelSelector;
-use fleetdex_interpreter::{request::DependentObject, value::map};
+use fleetdex_interpreter::{
+    request::DependentObject,
+    value::{map, text},
+};
 use serde_json::Value;
 
-use super::values::Requirer;
-use crate::template_name::TemplateName;
+use super::values::{DistributionInputs, Requirer};
+use crate::{claim::Policy, template_name::TemplateName, templates::never_propagated};
 
 /// What objects need, by kind and namespace.
 #[derive(Debug, Default)]
@@ -36,21 +43,83 @@ impl Dependencies {
         }
     }
 
-    /// The objects that need an object, each once.
+    /// The objects that need an object, each once: where it is needed for several others, with the
+    /// clusters of all of them.
     pub fn of(&self, name: &TemplateName, object: &Value) -> Vec<Rc<Requirer>> {
         let key = (
             name.api_version.clone(),
             name.kind.clone(),
             name.namespace.clone(),
         );
-        let mut found: BTreeMap<&TemplateName, &Rc<Requirer>> = BTreeMap::new();
+        let mut found: BTreeMap<&TemplateName, Rc<Requirer>> = BTreeMap::new();
         for one in self.0.get(&key).into_iter().flatten() {
             if is_required(&one.required, name, object) {
-                found.insert(&one.requirer.name, &one.requirer);
+                match found.entry(&one.requirer.name) {
+                    Entry::Vacant(entry) => {
+                        entry.insert(Rc::clone(&one.requirer));
+                    }
+                    Entry::Occupied(mut entry) => {
+                        let both = entry.get().united(&one.requirer);
+                        entry.insert(Rc::new(both));
+                    }
+                }
             }
         }
-        found.into_values().cloned().collect()
+        found.into_values().collect()
     }
+}
+
+/// The templates that others may need, by kind and namespace.
+#[derive(Debug, Default)]
+pub struct TemplatesByKind<'a>(BTreeMap<TemplateKey<'a>, Vec<&'a Arc<Value>>>);
+
+/// Group and version, kind, namespace.
+type TemplateKey<'a> = (&'a str, &'a str, &'a str);
+
+impl<'a> TemplatesByKind<'a> {
+    /// None if no policy propagates what objects need.
+    pub fn of(inputs: &'a DistributionInputs) -> Self {
+        let mut by_kind = Self::default();
+        let mut policies = inputs.policies.iter();
+        if !policies.any(|policy| policy.spec.propagate_deps) {
+            return by_kind;
+        }
+        for object in &inputs.templates {
+            let key = (
+                text(&**object, &["apiVersion"]),
+                text(&**object, &["kind"]),
+                text(&**object, &["metadata", "namespace"]),
+            );
+            by_kind.0.entry(key).or_default().push(object);
+        }
+        by_kind
+    }
+
+    /// The templates that are required, and may be propagated.
+    pub fn required(&self, required: &[DependentObject]) -> Vec<&'a Arc<Value>> {
+        let mut found = Vec::new();
+        for one in required {
+            let key = (&*one.api_version, &*one.kind, &*one.namespace);
+            for object in self.0.get(&key).into_iter().flatten() {
+                let is_named =
+                    one.name.is_empty() || text(&***object, &["metadata", "name"]) == one.name;
+                if is_named
+                    && is_required(one, &TemplateName::of(object), object)
+                    && never_propagated(object).is_none()
+                {
+                    found.push(*object);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Whether a policy may bring what one of its objects needs to members. That of a namespace reaches
+/// no other one: who writes it could have the Secrets of others sent.
+pub fn may_need(policy: &Policy, required: &DependentObject) -> bool {
+    let own = policy.namespace.as_deref();
+    own.is_none_or(|own| required.namespace.is_empty() || required.namespace == own)
 }
 
 fn is_required(required: &DependentObject, name: &TemplateName, object: &Value) -> bool {

@@ -147,16 +147,32 @@ impl Leftovers {
     }
 }
 
-/// The bindings, as namespace and name, of objects that no policy claims any more. They rest where
-/// they are, and may still run.
+/// The bindings, as namespace and name, of objects that no policy claims any more, and of what these
+/// need. They rest where they are, and may still run.
 pub fn resting(plan: &DistributionPlan, inputs: &DistributionInputs) -> BTreeSet<(String, String)> {
     let planned: BTreeSet<&TemplateName> = plan.bindings.iter().map(|one| &one.resource).collect();
     let templates = inputs.templates.iter();
     let templates: BTreeSet<TemplateName> =
         templates.map(|object| TemplateName::of(object)).collect();
-    let names = inputs.previous.keys();
-    names
-        .filter(|name| templates.contains(*name) && !planned.contains(name))
-        .map(|name| (name.namespace.clone(), binding_name(name)))
-        .collect()
+    let binding_of = |name: &TemplateName| (name.namespace.clone(), binding_name(name));
+    let previous = inputs.previous.iter();
+    let unplanned =
+        previous.filter(|(name, _)| templates.contains(*name) && !planned.contains(name));
+    let (mut open, mut resting) = (Vec::new(), BTreeSet::new());
+    let mut needed_by: BTreeMap<&(String, String), Vec<&TemplateName>> = BTreeMap::new();
+    for (name, previous) in unplanned {
+        if !previous.is_needed_only {
+            open.push(binding_of(name));
+            continue;
+        }
+        for requirer in &previous.required_by {
+            needed_by.entry(requirer).or_default().push(name);
+        }
+    }
+    while let Some(binding) = open.pop() {
+        let needed = needed_by.remove(&binding).unwrap_or_default();
+        open.extend(needed.into_iter().map(binding_of));
+        resting.insert(binding);
+    }
+    resting
 }

@@ -668,3 +668,103 @@ fn copies_that_hold_the_things_of_others_are_released() {
         assert_eq!(leftovers.fate("unknown", &name), LeftoverFate::Stays);
     }
 }
+
+/// A release of Flux with its source and the Secret of that, and a Secret of another namespace.
+fn release_with_needs() -> [Value; 4] {
+    let object = |api_version: &str, kind: &str, namespace: &str, name: &str| {
+        json!({"apiVersion": api_version, "kind": kind,
+            "metadata": {"name": name, "namespace": namespace}})
+    };
+    let source = "source.toolkit.fluxcd.io/v1";
+    let mut release = object("helm.toolkit.fluxcd.io/v2", "HelmRelease", "shop", "web");
+    let source_reference = json!({"kind": "HelmRepository", "name": "charts"});
+    release["spec"] = json!({"chart": {"spec": {"sourceRef": source_reference}},
+        "dependsOn": [{"name": "db", "namespace": "data"}]});
+    let mut repository = object(source, "HelmRepository", "shop", "charts");
+    repository["spec"] = json!({"secretRef": {"name": "login"}});
+    let mut other = object("helm.toolkit.fluxcd.io/v2", "HelmRelease", "data", "db");
+    other["spec"] = json!({"dependsOn": [{"name": "web", "namespace": "shop"}]});
+    let secret = object("v1", "Secret", "shop", "login");
+    [release, repository, secret, other]
+}
+
+/// A policy that places the release in a cluster, with what it needs.
+fn of_release(cluster: &str) -> Policy {
+    let spec = json!({
+        "resourceSelectors": [{"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
+            "name": "web"}],
+        "propagateDeps": true,
+        "placement": {"clusterAffinity": {"clusterNames": [cluster]}},
+    });
+    policy("web", spec)
+}
+
+#[test]
+fn what_an_object_needs_in_turn_goes_with_it_within_the_namespace_of_the_policy() {
+    let templates = release_with_needs().to_vec();
+    let mut inputs = inputs(vec![of_release("m2")], templates);
+    let found = plan(&inputs, &BuiltIn);
+    assert_eq!(shares(&found, "charts"), "m2=0");
+    assert_eq!(shares(&found, "login"), "m2=0");
+    let of_secret = found
+        .bindings
+        .iter()
+        .find(|one| one.resource.name == "login");
+    assert_eq!(of_secret.unwrap().required_by[0].name, "charts");
+    assert!(!found.bindings.iter().any(|one| one.resource.name == "db"));
+    // The source has a policy of its own, and its Secret goes wherever the source is needed.
+    let spec = json!({
+        "resourceSelectors": [{"apiVersion": "source.toolkit.fluxcd.io/v1",
+            "kind": "HelmRepository"}],
+        "propagateDeps": true,
+        "placement": {"clusterAffinity": {"clusterNames": ["m1"]}},
+    });
+    inputs.policies.push(policy("charts", spec));
+    let both = plan(&inputs, &BuiltIn);
+    assert_eq!(shares(&both, "charts"), "m1=0 m2=0");
+    assert_eq!(shares(&both, "login"), "m1=0 m2=0");
+    // A policy of the cluster may reach other namespaces, in circles too.
+    inputs.policies.truncate(1);
+    inputs.policies[0].namespace = None;
+    let of_cluster = plan(&inputs, &BuiltIn);
+    assert_eq!(shares(&of_cluster, "db"), "m2=0");
+    assert_eq!(shares(&of_cluster, "login"), "m2=0");
+}
+
+#[test]
+fn what_is_needed_in_turn_goes_and_stays_with_the_object() {
+    let templates = release_with_needs();
+    let names = templates.each_ref().map(TemplateName::of);
+    let mut inputs = inputs(Vec::new(), templates.to_vec());
+    for (name, requirer) in [
+        (&names[0], None),
+        (&names[1], Some(0)),
+        (&names[2], Some(1)),
+    ] {
+        let binding = |index: usize| {
+            let of: &TemplateName = &names[index];
+            (of.namespace.clone(), crate::binding_name::binding_name(of))
+        };
+        let previous = PreviousPlacement {
+            clusters: [("m1".to_owned(), 0)].into(),
+            required_by: requirer.map(binding).into_iter().collect(),
+            is_needed_only: requirer.is_some(),
+            ..PreviousPlacement::default()
+        };
+        inputs.previous.insert(name.clone(), previous);
+    }
+    let fates = |inputs: &DistributionInputs| {
+        let leftovers = Leftovers::of(&plan(inputs, &BuiltIn), inputs);
+        names[..3]
+            .iter()
+            .map(|name| leftovers.fate("m1", name))
+            .collect::<Vec<_>>()
+    };
+    // Its policy is gone, and it may still run.
+    assert_eq!(fates(&inputs), [LeftoverFate::Stays; 3]);
+    // It is gone itself.
+    inputs
+        .templates
+        .retain(|object| TemplateName::of(object) != names[0]);
+    assert_eq!(fates(&inputs), [LeftoverFate::Deleted; 3]);
+}

@@ -60,6 +60,17 @@ pub struct Requirer {
     pub overwrites: bool,
 }
 
+impl Requirer {
+    /// The same object, as needed in the clusters of both.
+    pub(super) fn united(&self, other: &Self) -> Self {
+        Self {
+            name: self.name.clone(),
+            clusters: &self.clusters | &other.clusters,
+            overwrites: self.overwrites || other.overwrites,
+        }
+    }
+}
+
 /// Where one object goes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
