@@ -30,6 +30,9 @@ const NEEDED: [(&str, &str); 4] = [
     ("", "secrets"),
     ("", "serviceaccounts"),
 ];
+/// The groups of what Flux renders in members, and the group of their sources.
+const FLUX: [&str; 2] = ["helm.toolkit.fluxcd.io", "kustomize.toolkit.fluxcd.io"];
+const FLUX_SOURCE: &str = "source.toolkit.fluxcd.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Prints the `ClusterRole`.
@@ -133,6 +136,16 @@ pub fn rules(policies: &[PropagationSpec], served: &Discovery) -> (Vec<PolicyRul
     if policies.iter().any(|spec| spec.propagate_deps) {
         let needed = NEEDED.map(|(group, plural)| (group.to_owned(), plural.to_owned()));
         written.extend(needed);
+        if written
+            .iter()
+            .any(|(group, _)| FLUX.contains(&group.as_str()))
+        {
+            let sources = served.served.iter().map(|one| &one.resource);
+            let sources = sources.filter(|resource| *resource.gvk.group == *FLUX_SOURCE);
+            written.extend(
+                sources.map(|resource| (FLUX_SOURCE.to_owned(), resource.plural.to_string())),
+            );
+        }
     }
     unknown.sort();
     unknown.dedup();
@@ -199,6 +212,8 @@ mod tests {
                 served("apps", "Deployment", "deployments"),
                 served("apps", "StatefulSet", "statefulsets"),
                 served(RBAC, "ClusterRole", "clusterroles"),
+                served(FLUX[0], "HelmRelease", "helmreleases"),
+                served(FLUX_SOURCE, "HelmRepository", "helmrepositories"),
             ],
             ..Discovery::default()
         };
@@ -257,5 +272,14 @@ mod tests {
                 vec!["Shop of example/v1".to_owned()]
             )
         );
+        let sources = format!("{FLUX_SOURCE}/helmrepositories: {write}");
+        for (propagates, has_sources) in [(true, true), (false, false)] {
+            let releases = policy(
+                &[("helm.toolkit.fluxcd.io/v1", "HelmRelease")],
+                json!({"propagateDeps": propagates}),
+            );
+            let (found, _) = shown(&[releases]);
+            assert_eq!(found.contains(&sources), has_sources, "{found:?}");
+        }
     }
 }
