@@ -242,7 +242,8 @@ pub fn binding_path(object: &Value) -> String {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
     let group = api_version.split_once('/').map(|(group, _)| group);
-    let group = group.filter(|group| group.contains("example"));
+    let is_custom = |group: &&str| group.contains("example") || group.contains("fluxcd");
+    let group = group.filter(is_custom);
     let suffix = group.map(|group| format!(".{group}")).unwrap_or_default();
     format!(
         "apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings/{name}-{kind}{suffix}"

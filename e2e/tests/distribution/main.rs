@@ -6,5 +6,6 @@ mod document_004;
 mod failover;
 mod faults;
 mod fixture;
+mod flux;
 mod staying_right;
 mod writing;
