@@ -1,0 +1,120 @@
+//! Digests of what is rendered: the same inputs are rendered once.
+
+use std::fmt;
+
+use fleetdex_core::model::hex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::source::{Capabilities, RenderSource};
+
+/// Changes whenever the same inputs give other objects by code of this crate.
+const FORMAT: u32 = 1;
+
+/// A SHA-256 digest, as `sha256:` and 64 hexadecimal digits.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Sha256Digest(String);
+
+impl Sha256Digest {
+    /// The digest of bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(format!("sha256:{}", hex(&Sha256::digest(bytes))))
+    }
+
+    /// The digest of everything that a rendering depends on. `renderer`: the program and its
+    /// version.
+    pub fn of_inputs(source: &RenderSource, capabilities: &Capabilities, renderer: &str) -> Self {
+        let mut inputs = json!({
+            "format": FORMAT,
+            "renderer": renderer,
+            "capabilities": capabilities,
+            "source": described(source),
+        });
+        inputs.sort_all_objects();
+        Self::of(inputs.to_string().as_bytes())
+    }
+
+    /// The digest as text, with `sha256:`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Sha256Digest {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+fn described(source: &RenderSource) -> Value {
+    match source {
+        RenderSource::Helm(helm) => json!({
+            "chart": helm.chart.digest(),
+            "release": helm.release_name,
+            "namespace": helm.namespace,
+            "values": helm.values,
+        }),
+        RenderSource::Kustomize(kustomize) => json!({
+            "folder": kustomize.folder.digest(),
+            "path": kustomize.path,
+            "overlay": kustomize.overlay,
+        }),
+        RenderSource::Manifests(text) => json!({"manifests": text}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{archive::Archive, source::HelmSource};
+
+    fn helm(values: Value) -> RenderSource {
+        RenderSource::Helm(HelmSource {
+            chart: Archive::new(&b"chart"[..]).unwrap(),
+            release_name: "web".to_owned(),
+            namespace: "shop".to_owned(),
+            values: values.as_object().unwrap().clone(),
+        })
+    }
+
+    fn of(values: Value, version: &str, apis: &[&str], renderer: &str) -> Sha256Digest {
+        let capabilities = Capabilities::new(version, apis.iter().map(ToString::to_string));
+        Sha256Digest::of_inputs(&helm(values), &capabilities, renderer)
+    }
+
+    #[test]
+    fn digests_are_the_same_in_whatever_order_inputs_are_given() {
+        let first = of(json!({"a": {"c": 1, "b": 2}}), "1.34.0", &["b/v1", "a/v1"], "helm 4");
+        let other = of(json!({"a": {"b": 2, "c": 1}}), "1.34.0", &["a/v1", "b/v1", "a/v1"], "helm 4");
+        assert_eq!(first, other);
+        // A digest that changes renders everything again, with other random values.
+        assert_eq!(
+            first.as_str(),
+            "sha256:"
+        );
+    }
+
+    #[test]
+    fn digests_differ_with_each_input() {
+        let values = || json!({"a": 1});
+        let all = [
+            of(values(), "1.34.0", &[], "helm 4"),
+            of(json!({"a": 2}), "1.34.0", &[], "helm 4"),
+            of(json!({"a": null}), "1.34.0", &[], "helm 4"),
+            of(values(), "1.35.0", &[], "helm 4"),
+            of(values(), "1.34.0", &["a/v1"], "helm 4"),
+            of(values(), "1.34.0", &[], "helm 5"),
+            Sha256Digest::of_inputs(
+                &RenderSource::Manifests(String::new()),
+                &Capabilities::default(),
+                "",
+            ),
+        ];
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+    }
+}
