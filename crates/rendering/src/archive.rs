@@ -118,6 +118,11 @@ impl Archive {
         Ok(Self { bytes, digest })
     }
 
+    /// The packed bytes.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
     /// The digest of the packed bytes.
     pub fn digest(&self) -> &Sha256Digest {
         &self.digest

@@ -147,7 +147,9 @@ mod tests {
         let failed = cache.get_or_render(&inputs, async || Err("failed")).await;
         assert_eq!(failed, Err("failed"));
         assert!(cache.kept.lock().renderings.is_empty());
-        let set = cache.get_or_render(&inputs, async || Ok::<_, &str>(set("a", 1))).await;
+        let set = cache
+            .get_or_render(&inputs, async || Ok::<_, &str>(set("a", 1)))
+            .await;
         assert!(set.is_ok());
     }
 
@@ -160,7 +162,9 @@ mod tests {
         }
         let kept = || -> Vec<bool> {
             let kept = cache.kept.lock();
-            ["a", "b", "c"].map(|name| kept.renderings.contains_key(&digest(name))).into()
+            ["a", "b", "c"]
+                .map(|name| kept.renderings.contains_key(&digest(name)))
+                .into()
         };
         assert_eq!(kept(), [true, false, true]);
         cache.insert(Arc::new(set("b", 100_000)));

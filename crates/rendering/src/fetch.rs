@@ -18,7 +18,9 @@ pub use self::{
     error::FetchError,
     http::{BasicCredentials, FetchSettings, HostPolicy, RemoteHost},
 };
-use self::{http::FetchClient, oci::Registry, reference::OciReference, repository::ChartRepository};
+use self::{
+    http::FetchClient, oci::Registry, reference::OciReference, repository::ChartRepository,
+};
 use crate::archive::Archive;
 
 /// Where a chart is.

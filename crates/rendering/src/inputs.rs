@@ -13,9 +13,7 @@ use crate::source::{Capabilities, RenderSource};
 const FORMAT: u32 = 1;
 
 /// A SHA-256 digest, as `sha256:` and 64 hexadecimal digits.
-#[derive(
-    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Sha256Digest(String);
 
@@ -88,14 +86,21 @@ mod tests {
 
     #[test]
     fn digests_are_the_same_in_whatever_order_inputs_are_given() {
-        let first = of(json!({"a": {"c": 1, "b": 2}}), "1.34.0", &["b/v1", "a/v1"], "helm 4");
-        let other = of(json!({"a": {"b": 2, "c": 1}}), "1.34.0", &["a/v1", "b/v1", "a/v1"], "helm 4");
+        let first = of(
+            json!({"a": {"c": 1, "b": 2}}),
+            "1.34.0",
+            &["b/v1", "a/v1"],
+            "helm 4",
+        );
+        let other = of(
+            json!({"a": {"b": 2, "c": 1}}),
+            "1.34.0",
+            &["a/v1", "b/v1", "a/v1"],
+            "helm 4",
+        );
         assert_eq!(first, other);
         // A digest that changes renders everything again, with other random values.
-        assert_eq!(
-            first.as_str(),
-            "sha256:"
-        );
+        assert_eq!(first.as_str(), "sha256:");
     }
 
     #[test]

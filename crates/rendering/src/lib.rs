@@ -7,9 +7,9 @@
 //!                            RenderedSet <── manifests, hooks, kind_order
 //! ```
 //!
-//! What is fetched and what the programs print is hostile until it is parsed: every step has bounds,
-//! and each bound is an error that names it. The programs run without a network, and open no file
-//! but those of their rendering ([`sandbox`]).
+//! What is fetched and what the programs print is hostile until it is parsed: every step has
+//! bounds, and each bound is an error that names it. The programs run without a network, and open
+//! no file but those of their rendering ([`sandbox`]).
 
 pub mod archive;
 pub mod cache;

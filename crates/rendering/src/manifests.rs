@@ -203,7 +203,10 @@ mod tests {
                     items:\n- {kind: C, apiVersion: v1, metadata: {name: c}, n: 1e+06, b: yes}\n";
         let found = parse(text).unwrap();
         let files: Vec<&str> = found.iter().map(|one| one.file.as_str()).collect();
-        assert_eq!(files, ["web/crds/a.yaml", "web/crds/a.yaml", "web/templates/c.yaml"]);
+        assert_eq!(
+            files,
+            ["web/crds/a.yaml", "web/crds/a.yaml", "web/templates/c.yaml"]
+        );
         assert_eq!(found[1].object["data"]["x"], "---\ny\n");
         assert_eq!(
             found[2].object,
@@ -227,7 +230,10 @@ mod tests {
             assert_eq!(parse(text).unwrap_err().to_string(), expected);
         }
         let error = parse("# Source: a.yaml\na: [").unwrap_err().to_string();
-        assert!(error.starts_with("what is rendered from a.yaml is not YAML: "), "{error}");
+        assert!(
+            error.starts_with("what is rendered from a.yaml is not YAML: "),
+            "{error}"
+        );
     }
 
     #[test]

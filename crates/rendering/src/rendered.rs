@@ -62,14 +62,22 @@ impl RenderedSet {
     pub fn fill_namespaces(&mut self, namespace: &str, is_namespaced: impl Fn(&Gvk) -> bool) {
         let hooks = self.hooks.iter_mut().map(|hook| &mut hook.object);
         for object in self.crds.iter_mut().chain(&mut self.objects).chain(hooks) {
-            let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+            let text = |field: &str| {
+                object
+                    .get(field)
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+            };
             let kind = Gvk::from_api_version(text("apiVersion"), text("kind"));
             let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
                 continue;
             };
             if !is_namespaced(&kind) {
                 metadata.shift_remove("namespace");
-            } else if metadata.get("namespace").is_none_or(|own| own == "" || own.is_null()) {
+            } else if metadata
+                .get("namespace")
+                .is_none_or(|own| own == "" || own.is_null())
+            {
                 metadata.insert("namespace".to_owned(), namespace.into());
             }
         }
@@ -125,9 +133,21 @@ mod tests {
         let set = RenderedSet::of(
             Sha256Digest::default(),
             vec![
-                sourced("web/charts/db/crds/a.yaml", "CustomResourceDefinition", &json!({"name": "a"})),
-                sourced("web/crds/b.yaml", "CustomResourceDefinition", &json!({"name": "b"})),
-                sourced("web/templates/crds/c.yaml", "CustomResourceDefinition", &json!({"name": "c"})),
+                sourced(
+                    "web/charts/db/crds/a.yaml",
+                    "CustomResourceDefinition",
+                    &json!({"name": "a"}),
+                ),
+                sourced(
+                    "web/crds/b.yaml",
+                    "CustomResourceDefinition",
+                    &json!({"name": "b"}),
+                ),
+                sourced(
+                    "web/templates/crds/c.yaml",
+                    "CustomResourceDefinition",
+                    &json!({"name": "c"}),
+                ),
                 hook("late", "5"),
                 hook("second", "-1"),
                 hook("first", "-1"),
@@ -136,7 +156,9 @@ mod tests {
         )
         .unwrap();
         let names = |objects: &[Value]| -> Vec<String> {
-            let names = objects.iter().map(|one| one["metadata"]["name"].as_str().unwrap());
+            let names = objects
+                .iter()
+                .map(|one| one["metadata"]["name"].as_str().unwrap());
             names.map(str::to_owned).collect()
         };
         assert_eq!(names(&set.crds), ["a", "b"]);
@@ -158,10 +180,19 @@ mod tests {
         )
         .unwrap();
         set.fill_namespaces("shop", |kind| &*kind.kind != "Namespace");
-        let namespaces: Vec<&Value> = set.objects.iter().map(|one| &one["metadata"]["namespace"]).collect();
+        let namespaces: Vec<&Value> = set
+            .objects
+            .iter()
+            .map(|one| &one["metadata"]["namespace"])
+            .collect();
         assert_eq!(
             namespaces,
-            [&json!(null), &json!("shop"), &json!("other"), &json!("shop")]
+            [
+                &json!(null),
+                &json!("shop"),
+                &json!("other"),
+                &json!("shop")
+            ]
         );
         assert!(set.size() > 100);
     }

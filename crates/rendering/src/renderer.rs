@@ -80,13 +80,16 @@ pub enum RenderError {
     Hook(#[from] UnsupportedHook),
     /// The name of the release is invalid.
     #[error(
-        "{} is no name of a release: use lower-case letters, digits, '-' and '.', at most \
+        "{name} is no name of a release: use lower-case letters, digits, '-' and '.', at most \
          {MAX_RELEASE_NAME} characters",
-        quoted(.0)
+        name = quoted(.0)
     )]
     ReleaseName(String),
     /// The namespace is invalid.
-    #[error("{} is no namespace: use lower-case letters, digits and '-', at most 63", quoted(.0))]
+    #[error(
+        "{name} is no namespace: use lower-case letters, digits and '-', at most 63",
+        name = quoted(.0)
+    )]
     Namespace(String),
     /// The archive is not one of a chart.
     #[error("the archive is no chart: it has to have one folder, and Chart.yaml in that")]
@@ -149,7 +152,11 @@ impl Renderer {
             RenderSource::Helm(_) => RenderProgram::Helm,
             RenderSource::Kustomize(_) => RenderProgram::Kustomize,
             RenderSource::Manifests(_) => {
-                return Ok(Sha256Digest::of_inputs(source, &Capabilities::default(), ""));
+                return Ok(Sha256Digest::of_inputs(
+                    source,
+                    &Capabilities::default(),
+                    "",
+                ));
             }
         };
         let renderer = format!("{program} {}", self.version(program).await?);
@@ -193,8 +200,11 @@ impl Renderer {
         let prepared = source.clone();
         let prepare = task::spawn_blocking(move || prepare_chart(&prepared, &limits));
         let (scratch, chart) = prepare.await??;
-        let mut arguments: Vec<OsString> =
-            vec!["template".into(), source.release_name.clone().into(), chart.into()];
+        let mut arguments: Vec<OsString> = vec![
+            "template".into(),
+            source.release_name.clone().into(),
+            chart.into(),
+        ];
         arguments.push(format!("--namespace={}", source.namespace).into());
         arguments.extend(["--values=values.json", "--include-crds"].map(OsString::from));
         if !capabilities.kubernetes_version().is_empty() {
@@ -296,7 +306,10 @@ fn take_notes(objects: &mut Vec<SourcedObject>) -> String {
         return String::new();
     };
     let notes = objects.remove(position).object;
-    notes["data"]["notes"].as_str().unwrap_or_default().to_owned()
+    notes["data"]["notes"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Unpacks a folder and writes what is changed of it as a kustomization over it; returns the
@@ -323,7 +336,10 @@ fn prepare_folder(
     kustomization["resources"] = json!([Path::new("..").join(folder)]);
     let overlay = scratch.path().join("overlay");
     fs::create_dir(&overlay).map_err(RenderError::Scratch)?;
-    fs::write(overlay.join("kustomization.yaml"), kustomization.to_string())
-        .map_err(RenderError::Scratch)?;
+    fs::write(
+        overlay.join("kustomization.yaml"),
+        kustomization.to_string(),
+    )
+    .map_err(RenderError::Scratch)?;
     Ok((scratch, "overlay".into()))
 }

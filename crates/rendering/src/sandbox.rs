@@ -3,8 +3,8 @@
 //!
 //! A small command of ours limits its own process and then becomes the renderer, because a limit
 //! between `fork` and `exec` would need unsafe code. Landlock limits the files, seccomp the system
-//! calls, and resource limits the memory, the processor time and the size of files. All of them need
-//! no privilege, so they hold in a Pod with the restricted Pod security standard as well.
+//! calls, and resource limits the memory, the processor time and the size of files. None of them
+//! needs a privilege, so they hold in a Pod with the restricted Pod security standard as well.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -22,7 +22,9 @@ pub const SANDBOX_COMMAND: &str = "sandbox";
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// The system has no such limits.
-    #[error("helm and kustomize run on Linux only, where their files and connections can be limited")]
+    #[error(
+        "helm and kustomize run on Linux only, where their files and connections can be limited"
+    )]
     System,
     /// The kernel does not limit files.
     #[error("the kernel does not limit which files {0} opens: enable Landlock (lsm=…,landlock)")]

@@ -70,10 +70,7 @@ pub struct Capabilities {
 impl Capabilities {
     /// A version such as `1.34.0` (empty: that of the renderer), and API versions such as `apps/v1`
     /// and `apps/v1/Deployment`. helm adds these to those that it knows by itself.
-    pub fn new(
-        kubernetes_version: &str,
-        api_versions: impl IntoIterator<Item = String>,
-    ) -> Self {
+    pub fn new(kubernetes_version: &str, api_versions: impl IntoIterator<Item = String>) -> Self {
         Self {
             kubernetes_version: kubernetes_version.trim_start_matches('v').to_owned(),
             api_versions: api_versions.into_iter().collect(),

@@ -18,7 +18,8 @@ pub enum ReferencedValues {
         path: String,
         /// The text.
         text: String,
-        /// Whether it stays a text. Otherwise `true`, `false`, `null` and integers are read as such.
+        /// Whether it stays a text. Otherwise `true`, `false`, `null` and integers are read as
+        /// such.
         is_literal: bool,
     },
 }
@@ -212,10 +213,20 @@ mod tests {
                 json!({"m": null}),
                 json!({"m": null, "x": null}),
             ),
-            (vec![json!({"m": 1})], json!({"m": {"a": 1}}), json!({"m": {"a": 1}})),
-            (vec![json!({"m": {"a": 1}})], json!({"m": {"a": null}}), json!({"m": {"a": null}})),
+            (
+                vec![json!({"m": 1})],
+                json!({"m": {"a": 1}}),
+                json!({"m": {"a": 1}}),
+            ),
+            (
+                vec![json!({"m": {"a": 1}})],
+                json!({"m": {"a": null}}),
+                json!({"m": {"a": null}}),
+            ),
         ] {
-            let files = files.iter().map(|file| ReferencedValues::File(object(file)));
+            let files = files
+                .iter()
+                .map(|file| ReferencedValues::File(object(file)));
             let values = merged(files.collect(), object(&inline)).unwrap();
             assert_eq!(Value::Object(values), expected);
         }
@@ -234,7 +245,13 @@ mod tests {
             ("image.tag", "a,b=c", false, "/image/tag", json!("a,b=c")),
             ("image", "x", false, "/image", json!("x")),
             ("hosts[0].name", "b", false, "/hosts/0/name", json!("b")),
-            ("hosts[2]", "c", false, "/hosts", json!([{"name": "a"}, null, "c"])),
+            (
+                "hosts[2]",
+                "c",
+                false,
+                "/hosts",
+                json!([{"name": "a"}, null, "c"]),
+            ),
             ("new[0][1].x", "1", false, "/new/0", json!([null, {"x": 1}])),
             (r"a.b\.c/d", "1", false, "/a", json!({"b.c/d": 1})),
         ] {

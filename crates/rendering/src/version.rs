@@ -23,7 +23,7 @@ pub struct VersionConstraint {
 
 /// A text is no constraint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is no constraint of versions, such as 1.2.3, ^1.2 or >=1.2 <2", quoted(.0))]
+#[error("{text} is no constraint of versions, such as 1.2.3, ^1.2 or >=1.2 <2", text = quoted(.0))]
 pub struct InvalidConstraint(String);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ const OPERATORS: [(&str, Operator); 11] = [
 ];
 
 impl VersionConstraint {
-    /// Whether a version is accepted. A pre-release is only accepted where the constraint names one.
+    /// Whether a version is accepted: a pre-release only where the constraint names one.
     pub fn is_met_by(&self, version: &Version) -> bool {
         // The metadata of a build decides nothing.
         let mut version = version.clone();

@@ -42,7 +42,12 @@ pub struct RenderArgs {
     pub folder: Option<PathBuf>,
 
     /// The version of Kubernetes that charts are told; without it, that of helm
-    #[arg(long, value_name = "VERSION", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "VERSION",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub kubernetes_version: String,
 
     /// API versions that charts are told beside those that helm knows, such as

@@ -4,8 +4,8 @@ use fleetdex_clusters::{SecretDestination, SecretHosts, SecretRef};
 use fleetdex_rendering::fetch::{BasicCredentials, HostPolicy, RemoteHost};
 use k8s_openapi::api::core::v1::Secret;
 
-/// Any host may be asked: the user chose the files. Credentials go to the hosts in the annotation of
-/// their Secret, as on a control plane.
+/// Any host may be asked: the user chose the files. Credentials go to the hosts in the annotation
+/// of their Secret, as on a control plane.
 pub(crate) struct SecretCredentials {
     pub(crate) namespace: String,
     pub(crate) secret: Option<Secret>,

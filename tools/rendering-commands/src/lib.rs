@@ -1,5 +1,5 @@
-//! `fleetdex render`: the objects of a `Distribution`, as a member would get them, without a control
-//! plane. `fleetdex sandbox`, which is hidden: what starts helm and kustomize within their limits.
+//! `fleetdex render`: the objects of a `Distribution`, as a member would get them, without a
+//! control plane. `fleetdex sandbox`, which is hidden, starts helm and kustomize within limits.
 //!
 //! ```text
 //!  files ──> given ──> resolve ──> renderer ──> output
@@ -29,8 +29,8 @@ use fleetdex_rendering::{
     source::Capabilities,
 };
 
-use self::{given::GivenObjects, local::LocalArchives, resolve::SourceResolver, scope::KindScopes};
 pub use self::{args::RenderArgs, output::RenderFormat};
+use self::{given::GivenObjects, local::LocalArchives, resolve::SourceResolver, scope::KindScopes};
 
 /// The arguments of the hidden command that limits itself and becomes helm or kustomize.
 #[derive(Clone, Debug, clap::Args)]
@@ -51,10 +51,13 @@ pub fn sandbox(args: &SandboxArgs) -> Result<Infallible, SandboxError> {
 
 /// Prints the objects.
 pub async fn run(args: &RenderArgs) -> ExitCode {
-    console::run(args, async |args: &RenderArgs, console: &mut Console<'_>| {
-        render(args, &mut io::stdin().lock(), console).await?;
-        Ok(true)
-    })
+    console::run(
+        args,
+        async |args: &RenderArgs, console: &mut Console<'_>| {
+            render(args, &mut io::stdin().lock(), console).await?;
+            Ok(true)
+        },
+    )
     .await
 }
 
@@ -79,10 +82,8 @@ async fn render(
     let fleetdex = env::current_exe()?;
     let programs = Programs::find(fleetdex, args.helm.clone(), args.kustomize.clone());
     let renderer = Renderer::new(programs, RenderLimits::default());
-    let capabilities = Capabilities::new(
-        &args.kubernetes_version,
-        args.api_versions.iter().cloned(),
-    );
+    let capabilities =
+        Capabilities::new(&args.kubernetes_version, args.api_versions.iter().cloned());
     let mut objects = Vec::new();
     for distribution in &given.distributions {
         let (source, namespace) = resolver

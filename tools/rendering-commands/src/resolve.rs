@@ -124,8 +124,14 @@ impl SourceResolver<'_> {
         }
         Ok(HelmSource {
             chart: self.chart(source, namespace, name).await?,
-            release_name: source.release_name.clone().unwrap_or_else(|| name.to_owned()),
-            namespace: source.namespace.clone().unwrap_or_else(|| namespace.to_owned()),
+            release_name: source
+                .release_name
+                .clone()
+                .unwrap_or_else(|| name.to_owned()),
+            namespace: source
+                .namespace
+                .clone()
+                .unwrap_or_else(|| namespace.to_owned()),
             values: values::merged(referenced, source.values.clone())?,
         })
     }
@@ -198,7 +204,10 @@ impl SourceResolver<'_> {
         let reference = source.config_map_ref.as_ref();
         let reference = reference.ok_or_else(|| ResolveError::Location(name.to_owned()))?;
         let config_map = self.given.config_map(namespace, &reference.name)?;
-        let found = config_map.data.as_ref().and_then(|all| all.get(&reference.key));
+        let found = config_map
+            .data
+            .as_ref()
+            .and_then(|all| all.get(&reference.key));
         found.cloned().ok_or_else(|| no_key(reference, namespace))
     }
 
@@ -294,5 +303,7 @@ fn no_key(reference: &ConfigMapKey, namespace: &str) -> ResolveError {
 /// The fields of a kustomization, whose names are those of the `Distribution`.
 fn as_values<T: Serialize>(all: &[T]) -> Vec<Value> {
     // They are maps of texts.
-    all.iter().filter_map(|one| serde_json::to_value(one).ok()).collect()
+    all.iter()
+        .filter_map(|one| serde_json::to_value(one).ok())
+        .collect()
 }

@@ -19,8 +19,7 @@ impl KindScopes {
     /// A kind that nothing defines has namespaces, as most kinds do.
     pub(crate) fn is_namespaced(&self, kind: &Gvk) -> bool {
         let mut built_in = kinds::all().iter();
-        let found =
-            built_in.find(|known| known.group == &*kind.group && known.kind == &*kind.kind);
+        let found = built_in.find(|known| known.group == &*kind.group && known.kind == &*kind.kind);
         match found {
             Some(known) => known.namespaced,
             None => {

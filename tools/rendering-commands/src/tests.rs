@@ -89,7 +89,8 @@ async fn manifests_are_printed_in_order_with_their_namespaces() {
     );
     let yaml = rendered(MANIFESTS, |args, _| args.format = RenderFormat::Yaml).await;
     assert!(
-        yaml.out.starts_with("---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: shop\n---\n"),
+        yaml.out
+            .starts_with("---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: shop\n---\n"),
         "{}",
         yaml.out
     );
@@ -114,7 +115,11 @@ data:
     assert_eq!(printed.result, Ok(()));
     assert!(printed.out.contains("\"name\": \"a\""), "{}", printed.out);
     for (from, to, expected) in [
-        ("key: all.yaml", "key: b", "ConfigMap shop/web has no key \"b\""),
+        (
+            "key: all.yaml",
+            "key: b",
+            "ConfigMap shop/web has no key \"b\"",
+        ),
         (
             "configMapRef: {name: web",
             "configMapRef: {name: other",
@@ -138,19 +143,34 @@ async fn what_is_missing_is_named() {
     let chart = |args: &mut RenderArgs, folder: &Path| {
         args.chart = Some(folder.join("chart"));
         fs::create_dir(folder.join("chart")).unwrap();
-        fs::write(folder.join("chart/Chart.yaml"), "name: web\nversion: 1.0.0\n").unwrap();
+        fs::write(
+            folder.join("chart/Chart.yaml"),
+            "name: web\nversion: 1.0.0\n",
+        )
+        .unwrap();
         args.helm = Some(folder.join("helm"));
     };
     let printed = rendered(&helm("{chart: web}"), chart).await;
     // The test program has no command `sandbox`.
-    assert!(printed.result.unwrap_err().starts_with("helm failed (exit status: 101): "));
+    assert!(
+        printed
+            .result
+            .unwrap_err()
+            .starts_with("helm failed (exit status: 101): ")
+    );
     let none = rendered("kind: A\napiVersion: v1\n", |_, _| {}).await;
     assert_eq!(
         none.result,
-        Err("no file of --filename has a Distribution of distribute.fleetdex.io/v1alpha1".to_owned())
+        Err(
+            "no file of --filename has a Distribution of distribute.fleetdex.io/v1alpha1"
+                .to_owned()
+        )
     );
     for (source, expected) in [
-        ("{}", "Distribution web: spec.source names neither an address nor a ConfigMap"),
+        (
+            "{}",
+            "Distribution web: spec.source names neither an address nor a ConfigMap",
+        ),
         (
             "{chart: web, valuesFrom: [{kind: Secret, name: a}]}",
             "Secret default/a is in no file of --filename: add it",

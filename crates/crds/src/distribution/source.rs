@@ -39,8 +39,7 @@ const CHART_RULES: &[(&str, &str)] = &[
     ),
 ];
 const FOLDER_RULES: &[(&str, &str)] = &[("has(self.oci) != has(self.configMapRef)", ONE_FOLDER)];
-const MANIFEST_RULES: &[(&str, &str)] =
-    &[("has(self.inline) != has(self.configMapRef)", ONE_TEXT)];
+const MANIFEST_RULES: &[(&str, &str)] = &[("has(self.inline) != has(self.configMapRef)", ONE_TEXT)];
 
 /// Where the objects come from: exactly one of these.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -59,7 +59,10 @@ fn folders_and_manifests_survive_reading_and_writing() {
 #[test]
 fn the_kind_has_a_namespace_and_rules() {
     let crd = serde_json::to_value(crd()).unwrap();
-    assert_eq!(crd["metadata"]["name"], "distributions.distribute.fleetdex.io");
+    assert_eq!(
+        crd["metadata"]["name"],
+        "distributions.distribute.fleetdex.io"
+    );
     assert_eq!(crd["spec"]["scope"], "Namespaced");
     let spec = schema();
     assert_eq!(spec["required"], json!(["source"]));
@@ -70,7 +73,10 @@ fn the_kind_has_a_namespace_and_rules() {
         (&source["properties"]["kustomize"], 1),
         (&source["properties"]["manifests"], 1),
         (&spec["properties"]["rollout"]["properties"]["waves"], 1),
-        (&spec["properties"]["rollout"]["properties"]["waves"]["items"], 1),
+        (
+            &spec["properties"]["rollout"]["properties"]["waves"]["items"],
+            1,
+        ),
         (&spec["properties"]["placement"], 2),
     ] {
         let rules = path["x-kubernetes-validations"].as_array().unwrap();

@@ -161,7 +161,9 @@ fn each_bound_is_named() {
             "the file a of the archive has more than 600 bytes",
         ),
         (
-            ["1", "2", "3", "4", "5", "6"].map(|path| file(path, b"")).into(),
+            ["1", "2", "3", "4", "5", "6"]
+                .map(|path| file(path, b""))
+                .into(),
             "the archive has more than 5 files, folders and links",
         ),
         (
@@ -184,17 +186,26 @@ fn a_bomb_of_a_long_name_is_refused() {
         link: "",
     };
     let refused = refusal(&[entry, file("a", b"x")]);
-    assert_eq!(refused, "the archive has more than 1000 bytes when it is unpacked");
+    assert_eq!(
+        refused,
+        "the archive has more than 1000 bytes when it is unpacked"
+    );
 }
 
 #[test]
 fn what_is_no_archive_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let unpack = |bytes: Vec<u8>| Archive::new(bytes).unwrap().unpack(folder.path(), &SMALL);
-    assert!(matches!(unpack(b"text".to_vec()), Err(ArchiveError::Unpack(_))));
+    assert!(matches!(
+        unpack(b"text".to_vec()),
+        Err(ArchiveError::Unpack(_))
+    ));
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(&[b'x'; 2_000]).unwrap();
-    assert!(matches!(unpack(encoder.finish().unwrap()), Err(ArchiveError::Unpack(_))));
+    assert!(matches!(
+        unpack(encoder.finish().unwrap()),
+        Err(ArchiveError::Unpack(_))
+    ));
     let long = vec![0; usize::try_from(MAX_PACKED_BYTES).unwrap() + 1];
     assert!(matches!(Archive::new(long), Err(ArchiveError::PackedBytes)));
 }

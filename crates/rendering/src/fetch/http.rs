@@ -145,7 +145,11 @@ impl FetchClient {
 
     /// The scheme of registries.
     pub(super) fn scheme(&self) -> &'static str {
-        if self.permits_plain_http { "http" } else { "https" }
+        if self.permits_plain_http {
+            "http"
+        } else {
+            "https"
+        }
     }
 
     /// The credentials that are bound to the host of an address.
@@ -160,8 +164,11 @@ impl FetchClient {
             what,
             reason,
         };
-        let url: Url = address.parse().map_err(|error| invalid(format!("{error}")))?;
-        let is_known = url.scheme() == "https" || (self.permits_plain_http && url.scheme() == "http");
+        let url: Url = address
+            .parse()
+            .map_err(|error| invalid(format!("{error}")))?;
+        let is_known =
+            url.scheme() == "https" || (self.permits_plain_http && url.scheme() == "http");
         if !is_known {
             return Err(invalid("use https".to_owned()));
         }
@@ -187,7 +194,10 @@ impl FetchClient {
             }
             let request = self.client.get(target.clone()).header(ACCEPT, accept);
             let request = self.authenticated(request, auth, url, &target);
-            let response = request.send().await.map_err(|error| unsent(&target, error))?;
+            let response = request
+                .send()
+                .await
+                .map_err(|error| unsent(&target, error))?;
             if !response.status().is_redirection() {
                 return bounded(url, response, limit).await;
             }

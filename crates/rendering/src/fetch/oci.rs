@@ -105,7 +105,10 @@ impl<'h> Registry<'h> {
     /// The layer of an artifact that is a gzipped tar.
     pub(super) async fn pull(&self, version: &str) -> Result<Vec<u8>, FetchError> {
         let url = self.address(&format!("manifests/{version}"))?;
-        let bytes = self.get(&url, MANIFEST, MAX_MANIFEST_BYTES).await?.success()?;
+        let bytes = self
+            .get(&url, MANIFEST, MAX_MANIFEST_BYTES)
+            .await?
+            .success()?;
         if is_digest(version) {
             verify(&url, &bytes, version)?;
         }
@@ -116,9 +119,12 @@ impl<'h> Registry<'h> {
         let manifest: OciManifest =
             serde_json::from_slice(&bytes).map_err(|error| unusable(error.to_string()))?;
         let layer = manifest.archive();
-        let layer = layer.ok_or_else(|| unusable("it has no layer that is a tar+gzip".to_owned()))?;
+        let layer =
+            layer.ok_or_else(|| unusable("it has no layer that is a tar+gzip".to_owned()))?;
         if !is_digest(&layer.digest) {
-            return Err(unusable("the digest of its layer is not of SHA-256".to_owned()));
+            return Err(unusable(
+                "the digest of its layer is not of SHA-256".to_owned(),
+            ));
         }
         let url = self.address(&format!("blobs/{}", layer.digest))?;
         let bytes = self.get(&url, ANY, MAX_PACKED_BYTES).await?.success()?;
@@ -147,7 +153,9 @@ impl<'h> Registry<'h> {
         }
         Err(FetchError::Answer {
             url: url.to_string(),
-            reason: format!("it has more than {MAX_TAG_PAGES} pages of tags: name an exact version"),
+            reason: format!(
+                "it has more than {MAX_TAG_PAGES} pages of tags: name an exact version"
+            ),
         })
     }
 
@@ -164,7 +172,10 @@ impl<'h> Registry<'h> {
 
     /// Gets what is at an address, authenticated as the registry asks.
     async fn get(&self, url: &Url, accept: &str, limit: u64) -> Result<BoundedAnswer, FetchError> {
-        let answer = self.http.get(url, accept, RequestAuth::Anonymous, limit).await?;
+        let answer = self
+            .http
+            .get(url, accept, RequestAuth::Anonymous, limit)
+            .await?;
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
@@ -191,7 +202,9 @@ impl<'h> Registry<'h> {
         url.query_pairs_mut()
             .append_pair("service", service)
             .append_pair("scope", &scope);
-        let answer = self.http.get(&url, ANY, RequestAuth::Basic, MAX_TOKEN_BYTES);
+        let answer = self
+            .http
+            .get(&url, ANY, RequestAuth::Basic, MAX_TOKEN_BYTES);
         let bytes = answer.await?.success()?;
         let token: OciToken = serde_json::from_slice(&bytes).map_err(|_| FetchError::Answer {
             url: url.to_string(),

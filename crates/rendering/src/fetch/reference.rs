@@ -37,7 +37,9 @@ impl FromStr for OciReference {
         // A tag beside a digest says nothing that counts.
         let repository = repository.split(':').next().unwrap_or_default();
         if !repository.split('/').all(is_path_part) {
-            return Err(invalid("its path has lower-case letters, digits, '.', '_' and '-'"));
+            return Err(invalid(
+                "its path has lower-case letters, digits, '.', '_' and '-'",
+            ));
         }
         let is_version = if path.contains('@') {
             is_digest(version)
@@ -45,7 +47,9 @@ impl FromStr for OciReference {
             version.is_empty() || is_tag(version)
         };
         if !is_version {
-            return Err(invalid("it ends with a tag, or with @sha256: and 64 digits"));
+            return Err(invalid(
+                "it ends with a tag, or with @sha256: and 64 digits",
+            ));
         }
         let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-.:[]".contains(&byte);
         if authority.is_empty() || !authority.bytes().all(is_host) {
@@ -61,7 +65,8 @@ impl FromStr for OciReference {
 
 fn is_path_part(part: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    part.bytes().all(|byte| is_plain(byte) || b"._-".contains(&byte))
+    part.bytes()
+        .all(|byte| is_plain(byte) || b"._-".contains(&byte))
         && part.bytes().next().is_some_and(is_plain)
 }
 
@@ -75,9 +80,7 @@ pub(super) fn is_digest(text: &str) -> bool {
 /// Whether it is a tag.
 pub(super) fn is_tag(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    (1..=128).contains(&text.len())
-        && text.bytes().all(is_inner)
-        && !text.starts_with(['.', '-'])
+    (1..=128).contains(&text.len()) && text.bytes().all(is_inner) && !text.starts_with(['.', '-'])
 }
 
 #[cfg(test)]
@@ -89,12 +92,21 @@ mod tests {
         let digest = format!("sha256:{}", "a1".repeat(32));
         for (text, authority, repository, version) in [
             ("oci://r.example.com/web", "r.example.com", "web", ""),
-            ("oci://r:5000/charts/web:1.2.3", "r:5000", "charts/web", "1.2.3"),
+            (
+                "oci://r:5000/charts/web:1.2.3",
+                "r:5000",
+                "charts/web",
+                "1.2.3",
+            ),
             (&format!("oci://r/web@{digest}"), "r", "web", &digest),
             (&format!("oci://r/web:1.0@{digest}"), "r", "web", &digest),
         ] {
             let reference: OciReference = text.parse().unwrap();
-            let parts = (&*reference.authority, &*reference.repository, &*reference.version);
+            let parts = (
+                &*reference.authority,
+                &*reference.repository,
+                &*reference.version,
+            );
             assert_eq!(parts, (authority, repository, version));
         }
     }
@@ -117,7 +129,10 @@ mod tests {
             "oci://r/Web",
         ] {
             let parsed = text.parse::<OciReference>();
-            assert!(parsed.is_err() || text == "oci://r/web:", "{text}: {parsed:?}");
+            assert!(
+                parsed.is_err() || text == "oci://r/web:",
+                "{text}: {parsed:?}"
+            );
         }
     }
 }

@@ -65,7 +65,9 @@ impl<'h> ChartRepository<'h> {
             reason: format!("{name} {} has no address", chosen.version),
         })?;
         let url = self.http.url(address.as_str(), "a chart")?;
-        let answer = self.http.get(&url, ANY, RequestAuth::Basic, MAX_PACKED_BYTES);
+        let answer = self
+            .http
+            .get(&url, ANY, RequestAuth::Basic, MAX_PACKED_BYTES);
         let bytes = answer.await?.success()?;
         let actual = Sha256Digest::of(&bytes);
         let expected = chosen.digest.trim_start_matches("sha256:");
@@ -88,7 +90,9 @@ impl<'h> ChartRepository<'h> {
         };
         let url = self.url.join("index.yaml");
         let url = url.map_err(|error| unusable(error.to_string()))?;
-        let answer = self.http.get(&url, ANY, RequestAuth::Basic, MAX_INDEX_BYTES);
+        let answer = self
+            .http
+            .get(&url, ANY, RequestAuth::Basic, MAX_INDEX_BYTES);
         let bytes = answer.await?.success()?;
         let parsed = tokio::task::spawn_blocking(move || parse_index(&bytes)).await;
         let mut index = parsed
@@ -105,11 +109,13 @@ impl<'h> ChartRepository<'h> {
             let version: Version = parse_version(&chart.version)?;
             Some((version, chart))
         });
-        constraint.newest(versions).ok_or_else(|| FetchError::Version {
-            chart: name.to_owned(),
-            constraint: version.to_owned(),
-            count,
-        })
+        constraint
+            .newest(versions)
+            .ok_or_else(|| FetchError::Version {
+                chart: name.to_owned(),
+                constraint: version.to_owned(),
+                count,
+            })
     }
 }
 

@@ -35,7 +35,9 @@ impl FakeServer {
 
     async fn start(self) -> (String, Arc<Self>) {
         let server = Arc::new(self);
-        let app = Router::new().fallback(respond).with_state(Arc::clone(&server));
+        let app = Router::new()
+            .fallback(respond)
+            .with_state(Arc::clone(&server));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, app).await });
@@ -52,8 +54,13 @@ async fn respond(State(server): State<Arc<FakeServer>>, request: Request) -> Res
     server.requests.fetch_add(1, Ordering::Relaxed);
     let path = request.uri().path_and_query().unwrap().to_string();
     let authorization = request.headers().get(header::AUTHORIZATION);
-    let authorization = authorization.map_or("", |value| value.to_str().unwrap()).to_owned();
-    server.asked.lock().push((path.clone(), authorization.clone()));
+    let authorization = authorization
+        .map_or("", |value| value.to_str().unwrap())
+        .to_owned();
+    server
+        .asked
+        .lock()
+        .push((path.clone(), authorization.clone()));
     if path.contains("/private/") && authorization != "Bearer secret" {
         let challenge = server.answers["challenge"].2.clone();
         return Response::builder()
@@ -98,7 +105,10 @@ fn fetcher(hosts: &[(&str, bool)]) -> Fetcher {
         password: "password".to_owned(),
     };
     let hosts = hosts.iter().map(|(host, has_credentials)| {
-        ((*host).to_owned(), has_credentials.then(|| credentials.clone()))
+        (
+            (*host).to_owned(),
+            has_credentials.then(|| credentials.clone()),
+        )
     });
     let settings = FetchSettings {
         permits_plain_http: true,
@@ -123,7 +133,12 @@ fn manifest() -> String {
 fn registry(name: &str) -> FakeServer {
     let mut server = FakeServer::default();
     let digest = Sha256Digest::of(CHART);
-    for version in ["1.2.0", "1.10.0", "2.0.0_build", &*Sha256Digest::of(manifest().as_bytes()).to_string()] {
+    for version in [
+        "1.2.0",
+        "1.10.0",
+        "2.0.0_build",
+        &*Sha256Digest::of(manifest().as_bytes()).to_string(),
+    ] {
         server.answer(&format!("/v2/{name}/manifests/{version}"), manifest());
     }
     server.answer(&format!("/v2/{name}/blobs/{digest}"), CHART);
@@ -140,12 +155,21 @@ fn oci(address: &str, version: &str) -> ChartLocation {
 #[tokio::test]
 async fn charts_are_pulled_by_tag_by_digest_and_by_constraint() {
     let mut server = registry("charts/web");
-    let next = (StatusCode::OK, vec![("link", "</v2/charts/web/tags/list?last=b>; rel=\"next\"".to_owned())]);
+    let next = (
+        StatusCode::OK,
+        vec![(
+            "link",
+            "</v2/charts/web/tags/list?last=b>; rel=\"next\"".to_owned(),
+        )],
+    );
     server.answers.insert(
         "/v2/charts/web/tags/list".to_owned(),
         (next.0, next.1, br#"{"tags":["1.2.0","latest"]}"#.to_vec()),
     );
-    server.answer("/v2/charts/web/tags/list?last=b", r#"{"tags":["1.10.0","2.0.0_build"]}"#);
+    server.answer(
+        "/v2/charts/web/tags/list?last=b",
+        r#"{"tags":["1.10.0","2.0.0_build"]}"#,
+    );
     let (host, _server) = server.start().await;
     let fetcher = fetcher(&[(&host, false)]);
     let digest = Sha256Digest::of(manifest().as_bytes());
@@ -174,10 +198,16 @@ async fn what_has_another_digest_is_refused() {
     let mut server = registry("web");
     let other = Sha256Digest::of(b"other");
     server.answer(&format!("/v2/web/manifests/{other}"), manifest());
-    server.answer(&format!("/v2/web/blobs/{}", Sha256Digest::of(CHART)), "changed");
+    server.answer(
+        &format!("/v2/web/blobs/{}", Sha256Digest::of(CHART)),
+        "changed",
+    );
     let (host, _server) = server.start().await;
     let fetcher = fetcher(&[(&host, false)]);
-    for address in [format!("oci://{host}/web@{other}"), format!("oci://{host}/web:1.2.0")] {
+    for address in [
+        format!("oci://{host}/web@{other}"),
+        format!("oci://{host}/web:1.2.0"),
+    ] {
         let error = fetcher.chart(&oci(&address, "")).await.unwrap_err();
         assert!(matches!(error, FetchError::Digest { .. }), "{error}");
     }
@@ -196,17 +226,35 @@ async fn credentials_go_to_the_hosts_that_they_are_bound_to() {
     server.answer("challenge", challenge);
     let (host, server) = server.start().await;
     let location = oci(&format!("oci://{host}/private/web:1.2.0"), "");
-    for (has_registry, has_service, expected) in [(true, true, BASIC), (true, false, ""), (false, true, BASIC)] {
+    for (has_registry, has_service, expected) in
+        [(true, true, BASIC), (true, false, ""), (false, true, BASIC)]
+    {
         let fetcher = fetcher(&[(&host, has_registry), (&tokens, has_service)]);
         token_server.asked.lock().clear();
         fetcher.chart(&location).await.unwrap();
-        let sent: Vec<String> = token_server.asked().into_iter().map(|(_, sent)| sent).collect();
+        let sent: Vec<String> = token_server
+            .asked()
+            .into_iter()
+            .map(|(_, sent)| sent)
+            .collect();
         assert_eq!(sent, [expected, expected]);
     }
-    assert!(server.asked().iter().all(|(_, sent)| sent.is_empty() || sent == "Bearer secret"));
+    assert!(
+        server
+            .asked()
+            .iter()
+            .all(|(_, sent)| sent.is_empty() || sent == "Bearer secret")
+    );
     // The registry names a host that is not allowed.
-    let error = fetcher(&[(&host, true)]).chart(&location).await.unwrap_err();
-    assert!(error.to_string().starts_with(&format!("nothing may be fetched from {tokens}")));
+    let error = fetcher(&[(&host, true)])
+        .chart(&location)
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with(&format!("nothing may be fetched from {tokens}"))
+    );
 }
 
 #[tokio::test]
@@ -218,8 +266,16 @@ async fn a_registry_that_asks_for_a_password_gets_the_one_that_is_bound_to_it() 
     for (has_credentials, expected) in [(true, vec!["", BASIC]), (false, vec![""])] {
         server.asked.lock().clear();
         // The fake takes no password.
-        let error = fetcher(&[(&host, has_credentials)]).chart(&location).await.unwrap_err();
-        assert!(error.to_string().contains("fleetdex.io/allowed-hosts lists 127.0.0.1:"), "{error}");
+        let error = fetcher(&[(&host, has_credentials)])
+            .chart(&location)
+            .await
+            .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("fleetdex.io/allowed-hosts lists 127.0.0.1:"),
+            "{error}"
+        );
         let sent: Vec<String> = server.asked().into_iter().map(|(_, sent)| sent).collect();
         assert_eq!(sent, expected);
     }
@@ -233,17 +289,34 @@ async fn redirects_lead_to_allowed_hosts_without_tokens() {
     let (storage_host, storage) = storage.start().await;
     let mut server = registry("web");
     server.redirect(&blob, format!("http://{storage_host}/storage"));
-    server.redirect("/v2/web/manifests/1.10.0", "/v2/web/manifests/1.10.0".to_owned());
+    server.redirect(
+        "/v2/web/manifests/1.10.0",
+        "/v2/web/manifests/1.10.0".to_owned(),
+    );
     let (host, _server) = server.start().await;
     let location = oci(&format!("oci://{host}/web:1.2.0"), "");
-    fetcher(&[(&host, false), (&storage_host, false)]).chart(&location).await.unwrap();
+    fetcher(&[(&host, false), (&storage_host, false)])
+        .chart(&location)
+        .await
+        .unwrap();
     assert_eq!(storage.asked(), [("/storage".to_owned(), String::new())]);
-    let error = fetcher(&[(&host, false)]).chart(&location).await.unwrap_err();
+    let error = fetcher(&[(&host, false)])
+        .chart(&location)
+        .await
+        .unwrap_err();
     assert!(matches!(error, FetchError::Host(_)), "{error}");
     assert_eq!(storage.requests.load(Ordering::Relaxed), 1);
     let location = oci(&format!("oci://{host}/web:1.10.0"), "");
-    let error = fetcher(&[(&host, false)]).chart(&location).await.unwrap_err();
-    assert!(error.to_string().ends_with("it redirects more than 5 times"), "{error}");
+    let error = fetcher(&[(&host, false)])
+        .chart(&location)
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("it redirects more than 5 times"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -252,8 +325,20 @@ async fn answers_are_bounded() {
     server.answer("/v2/web/manifests/1.2.0", vec![b' '; (4 << 20) + 1]);
     let (host, _server) = server.start().await;
     let location = oci(&format!("oci://{host}/web:1.2.0"), "");
-    let error = fetcher(&[(&host, false)]).chart(&location).await.unwrap_err();
-    assert!(matches!(error, FetchError::Bytes { limit: 4_194_304, .. }), "{error}");
+    let error = fetcher(&[(&host, false)])
+        .chart(&location)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            FetchError::Bytes {
+                limit: 4_194_304,
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -284,7 +369,10 @@ async fn repositories_have_charts_of_several_versions() {
     let error = fetcher.chart(&location("web", "")).await.unwrap_err();
     assert!(matches!(error, FetchError::Digest { .. }), "{error}");
     let error = fetcher.chart(&location("other", "")).await.unwrap_err();
-    assert_eq!(error.to_string(), "other has no version \"\" among 0 versions");
+    assert_eq!(
+        error.to_string(),
+        "other has no version \"\" among 0 versions"
+    );
 }
 
 #[tokio::test]
@@ -300,7 +388,10 @@ async fn addresses_have_to_be_https() {
     for (url, reason) in [
         ("http://example.com", "use https"),
         ("file:///etc", "use https"),
-        ("https://user:password@example.com", "credentials belong into a Secret"),
+        (
+            "https://user:password@example.com",
+            "credentials belong into a Secret",
+        ),
     ] {
         let error = fetcher.chart(&location(url)).await.unwrap_err().to_string();
         assert!(error.ends_with(reason), "{error}");

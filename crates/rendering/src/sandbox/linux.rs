@@ -1,12 +1,8 @@
 //! The limits of Linux.
 
 use std::{
-    collections::BTreeMap,
-    convert::Infallible,
-    ffi::OsString,
-    os::unix::process::CommandExt,
-    path::Path,
-    process::Command,
+    collections::BTreeMap, convert::Infallible, ffi::OsString, os::unix::process::CommandExt,
+    path::Path, process::Command,
 };
 
 use landlock::{
@@ -114,14 +110,14 @@ fn limit_calls() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         (libc::SYS_clone, vec![no_thread]),
     ]);
     #[cfg(target_arch = "x86_64")]
-    refused.extend([
-        (libc::SYS_fork, Vec::new()),
-        (libc::SYS_vfork, Vec::new()),
-    ]);
+    refused.extend([(libc::SYS_fork, Vec::new()), (libc::SYS_vfork, Vec::new())]);
     apply(refused, libc::EPERM)?;
     // Its flags are in memory, where seccomp does not look. Whoever calls it falls back to `clone`
     // where it does not exist.
-    apply(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
+    apply(
+        BTreeMap::from([(libc::SYS_clone3, Vec::new())]),
+        libc::ENOSYS,
+    )
 }
 
 fn thread_flag() -> u64 {
