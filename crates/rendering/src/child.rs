@@ -81,7 +81,7 @@ pub enum RendererFailure {
     #[error("{0} prints what is not UTF-8")]
     Text(RenderProgram),
     /// It fails.
-    #[error("{program} failed ({status}): {reason}{}", hint(reason))]
+    #[error("{program} failed ({status}): {reason}{}", hint(*program, reason))]
     Failed {
         /// The renderer.
         program: RenderProgram,
@@ -93,9 +93,10 @@ pub enum RendererFailure {
 }
 
 /// What to do about a failure that the limits are the cause of.
-fn hint(reason: &str) -> &'static str {
+fn hint(program: RenderProgram, reason: &str) -> &'static str {
     let has = |words: &str| reason.contains(words);
-    if has("://") || has("git fetch") || has("git init") || has("dial ") || has("lookup ") {
+    let is_remote = program == RenderProgram::Kustomize && (has("://") || has("git"));
+    if is_remote || has("dial ") {
         "; renderers have no network: put what is named by an address into the folder or chart"
     } else if has("out of memory") || has("cannot allocate memory") {
         "; renderers have 1 GiB of memory"

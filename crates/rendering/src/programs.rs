@@ -2,7 +2,7 @@
 
 use std::{
     env, fmt,
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
 };
 
 /// A program that renders.
@@ -64,10 +64,14 @@ impl fmt::Display for RenderProgram {
 impl Programs {
     /// Those that are given, or else those in the folders of `PATH`.
     pub fn find(sandbox: PathBuf, helm: Option<PathBuf>, kustomize: Option<PathBuf>) -> Self {
+        // They are started in another folder.
+        let absolute = |file: PathBuf| path::absolute(&file).unwrap_or(file);
+        let helm = helm.or_else(|| on_path(RenderProgram::Helm));
+        let kustomize = kustomize.or_else(|| on_path(RenderProgram::Kustomize));
         Self {
-            sandbox,
-            helm: helm.or_else(|| on_path(RenderProgram::Helm)),
-            kustomize: kustomize.or_else(|| on_path(RenderProgram::Kustomize)),
+            sandbox: absolute(sandbox),
+            helm: helm.map(absolute),
+            kustomize: kustomize.map(absolute),
         }
     }
 

@@ -124,8 +124,8 @@ async fn definitions_come_first_hooks_last_and_dependencies_are_rendered() -> Te
     assert_eq!(
         names(&objects),
         [
-            "CustomResourceDefinition tables.example.com",
             "CustomResourceDefinition shops.example.com",
+            "CustomResourceDefinition tables.example.com",
             "ConfigMap db",
             "ConfigMap green",
             "Shop one",

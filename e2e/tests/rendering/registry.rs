@@ -8,12 +8,13 @@ use e2e::{
         ports::Port,
         process::{Guard, Process, Start},
     },
+    http,
     parts::Part,
     scenario::until,
     test_result::{Tested, assert_contains},
 };
 use fleetdex_rendering::inputs::Sha256Digest;
-use reqwest::{Client, header};
+use reqwest::header;
 use serde_json::json;
 
 use crate::fixture::{Workshop, names, packed};
@@ -40,6 +41,8 @@ impl OciRegistry {
         let start = Start {
             program: Part::Registry.ensure()?,
             arguments: vec!["serve".to_owned(), "registry.json".to_owned()],
+            // It would send traces to this machine.
+            environment: vec![("OTEL_TRACES_EXPORTER".to_owned(), "none".to_owned())],
             folder: workshop.path("."),
             ..Start::default()
         };
@@ -49,7 +52,8 @@ impl OciRegistry {
         let url = format!("http://{host}/v2/");
         until("the registry answers", || async {
             process.check_running()?;
-            ensure!(reqwest::get(&url).await?.status().is_success());
+            let answer = http::client(None)?.get(&url).send().await?;
+            ensure!(answer.status().is_success(), "{}", answer.status());
             Ok(())
         })
         .await?;
@@ -63,7 +67,7 @@ impl OciRegistry {
 
     /// Pushes a blob.
     async fn push_blob(&self, name: &str, bytes: Vec<u8>) -> Result<String> {
-        let client = Client::new();
+        let client = http::client(None)?;
         let url = format!("http://{}/v2/{name}/blobs/uploads/", self.host);
         let started = client.post(url).send().await?.error_for_status()?;
         let location = started.headers()[header::LOCATION].to_str()?.to_owned();
@@ -91,7 +95,7 @@ impl OciRegistry {
             }],
         });
         let url = format!("http://{}/v2/{name}/manifests/{tag}", self.host);
-        let push = Client::new().put(url);
+        let push = http::client(None)?.put(url);
         let push = push.header(
             header::CONTENT_TYPE,
             "application/vnd.oci.image.manifest.v1+json",
