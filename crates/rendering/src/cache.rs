@@ -155,7 +155,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_that_were_used_longest_ago_go_first() {
-        let cache = RenderCache::new(5_000);
+        let cache = RenderCache::new(2 * set("a", 2_000).size());
         for name in ["a", "b", "a", "c"] {
             let render = async || Ok::<_, Infallible>(set(name, 2_000));
             cache.get_or_render(&digest(name), render).await.unwrap();

@@ -1,6 +1,6 @@
 //! Credentials of a Secret, for the hosts that it lists.
 
-use fleetdex_clusters::{SecretDestination, SecretHosts, SecretRef};
+use fleetdex_clusters::secret_hosts::{SecretDestination, SecretHosts, SecretRef};
 use fleetdex_rendering::fetch::{BasicCredentials, HostPolicy, RemoteHost};
 use k8s_openapi::api::core::v1::Secret;
 

@@ -24,6 +24,9 @@ pub enum FetchError {
     /// The HTTP client cannot be made.
     #[error("cannot make an HTTP client")]
     Client(#[source] reqwest::Error),
+    /// There is no authority to trust.
+    #[error("the bundle of certificates has no -----BEGIN CERTIFICATE-----")]
+    CaBundle,
     /// A server does not answer.
     #[error("no answer from {url}")]
     Request {

@@ -131,10 +131,14 @@ impl FetchClient {
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(READ_TIMEOUT)
             .timeout(TIMEOUT);
-        let bundle = settings.ca_bundle.as_deref().unwrap_or_default();
-        let certificates = Certificate::from_pem_bundle(bundle).map_err(FetchError::Client)?;
-        for certificate in certificates {
-            builder = builder.add_root_certificate(certificate);
+        if let Some(pem) = &settings.ca_bundle {
+            let certificates = Certificate::from_pem_bundle(pem).map_err(FetchError::Client)?;
+            if certificates.is_empty() {
+                return Err(FetchError::CaBundle);
+            }
+            builder = certificates
+                .into_iter()
+                .fold(builder, reqwest::ClientBuilder::add_root_certificate);
         }
         Ok(Self {
             client: builder.build().map_err(FetchError::Client)?,
