@@ -215,7 +215,7 @@ impl Unpacking<'_> {
             EntryType::Regular | EntryType::Continuous => self.file(entry, &path, shown),
             EntryType::Symlink => {
                 let target = entry.link_name().map_err(ArchiveError::Unpack)?;
-                let target = target.ok_or_else(|| ArchiveError::Link(shown))?;
+                let target = target.ok_or(ArchiveError::Link(shown))?;
                 self.links.push((path, target.into_owned()));
                 Ok(())
             }

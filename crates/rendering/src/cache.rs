@@ -56,11 +56,11 @@ impl RenderCache {
     }
 
     /// Keeps a rendering that was stored elsewhere, unless there is one.
-    pub fn insert(&self, rendered: Arc<RenderedSet>) {
+    pub fn insert(&self, rendered: &Arc<RenderedSet>) {
         let inputs = rendered.inputs.clone();
         // Another rendering of the same inputs came first.
-        drop(self.cell(&inputs).set(Arc::clone(&rendered)));
-        self.settle(&inputs, Some(&rendered));
+        drop(self.cell(&inputs).set(Arc::clone(rendered)));
+        self.settle(&inputs, Some(rendered));
     }
 
     fn cell(&self, inputs: &Sha256Digest) -> Arc<OnceCell<Arc<RenderedSet>>> {
@@ -167,7 +167,7 @@ mod tests {
                 .into()
         };
         assert_eq!(kept(), [true, false, true]);
-        cache.insert(Arc::new(set("b", 100_000)));
+        cache.insert(&Arc::new(set("b", 100_000)));
         assert_eq!(kept(), [false, true, false]);
     }
 }

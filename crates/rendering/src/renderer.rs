@@ -212,8 +212,8 @@ impl Renderer {
         }
         let versions = capabilities.api_versions();
         arguments.extend(versions.map(|version| format!("--api-versions={version}").into()));
-        let output = self.run(RenderProgram::Helm, arguments, scratch.path());
-        Ok(output.await?)
+        self.run(RenderProgram::Helm, arguments, scratch.path())
+            .await
     }
 
     async fn kustomize(&self, source: &KustomizeSource) -> Result<RendererOutput, RenderError> {
@@ -225,8 +225,8 @@ impl Renderer {
         let prepare = task::spawn_blocking(move || prepare_folder(&prepared, &limits));
         let (scratch, folder) = prepare.await??;
         let arguments = vec!["build".into(), folder.into()];
-        let output = self.run(RenderProgram::Kustomize, arguments, scratch.path());
-        Ok(output.await?)
+        self.run(RenderProgram::Kustomize, arguments, scratch.path())
+            .await
     }
 
     async fn run(

@@ -188,14 +188,15 @@ async fn what_is_missing_is_named() {
         let printed = rendered(&helm(source), |_, _| {}).await;
         assert_eq!(printed.result, Err(expected.to_owned()));
     }
-    let folder = rendered(&helm("{chart: web}"), |args, folder| {
+    let chart = helm("{chart: web}");
+    let folder = rendered(&chart, |args, folder| {
         args.folder = Some(folder.to_owned());
     });
     assert_eq!(
         folder.await.result,
         Err("Distribution web: --folder is given, but its source is helm".to_owned())
     );
-    let missing = rendered(&helm("{chart: web}"), |args, folder| {
+    let missing = rendered(&chart, |args, folder| {
         args.chart = Some(folder.join("none"));
     });
     assert_eq!(

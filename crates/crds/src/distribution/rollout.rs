@@ -13,8 +13,8 @@ use crate::{
 const WAVES: usize = 100;
 
 const ONE_CHOICE: &str = "use clusterAffinity or percent, not both";
-const PERCENT_GROWS: &str =
-    "percent is of all clusters and counts those of the waves before: it has to grow";
+const PERCENT_IN_ORDER: &str =
+    "percent is of all clusters, with those of the waves before: it must not shrink";
 
 /// Of one of `waves`.
 const WAVE_RULES: &[(&str, &str)] = &[(
@@ -24,7 +24,7 @@ const WAVE_RULES: &[(&str, &str)] = &[(
 /// Of `waves`.
 const WAVES_RULES: &[(&str, &str)] = &[(
     "self.filter(one, has(one.percent)).map(one, one.percent).isSorted()",
-    PERCENT_GROWS,
+    PERCENT_IN_ORDER,
 )];
 
 /// The order in which clusters get changes.
