@@ -18,7 +18,8 @@ fn write_folder(workshop: &Workshop) {
         (
             "deploy/components/debug/kustomization.yaml",
             "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n\
-             patches:\n- {target: {kind: Deployment}, patch: '[{op: add, path: /metadata/annotations, value: {debug: \"on\"}}]'}\n",
+             patches:\n- target: {kind: Deployment}\n  \
+             patch: '- {op: add, path: /metadata/annotations, value: {debug: enabled}}'\n",
         ),
         (
             "deploy/overlays/prod/kustomization.yaml",
@@ -48,7 +49,7 @@ async fn bases_components_generators_and_patches_are_built() -> Tested {
     assert_eq!(found[1..], ["Deployment prod-web"]);
     assert_eq!(objects[0]["data"]["settings.txt"], "colour=green\n");
     assert_eq!(objects[1]["spec"]["replicas"], 3);
-    assert_eq!(objects[1]["metadata"]["annotations"]["debug"], "on");
+    assert_eq!(objects[1]["metadata"]["annotations"]["debug"], "enabled");
     assert_eq!(objects[1]["metadata"]["namespace"], "shop");
     Ok(())
 }
