@@ -27,7 +27,6 @@ const OVERRIDES: usize = 1_000;
 const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$";
 
 /// What is distributed, and where to.
-#[expect(clippy::duplicated_attributes, reason = "columns have types in common")]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "distribute.fleetdex.io",

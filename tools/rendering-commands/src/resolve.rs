@@ -77,13 +77,13 @@ impl SourceResolver<'_> {
         let source = &distribution.spec.source;
         match (&source.helm, &source.kustomize, &source.manifests) {
             (Some(helm), None, None) => {
-                self.refuse(self.local.folder.as_ref(), "--folder", "helm", &name)?;
+                refuse(self.local.folder.as_ref(), "--folder", "helm", &name)?;
                 let source = self.helm(helm, namespace, &name).await?;
                 let namespace = source.namespace.clone();
                 Ok((RenderSource::Helm(source), namespace))
             }
             (None, Some(folder), None) => {
-                self.refuse(self.local.chart.as_ref(), "--chart", "kustomize", &name)?;
+                refuse(self.local.chart.as_ref(), "--chart", "kustomize", &name)?;
                 let source = self.kustomize(folder, namespace, &name).await?;
                 Ok((RenderSource::Kustomize(source), namespace.to_owned()))
             }
@@ -93,23 +93,6 @@ impl SourceResolver<'_> {
             }
             _ => Err(ResolveError::Source(name)),
         }
-    }
-
-    fn refuse(
-        &self,
-        local: Option<&Archive>,
-        flag: &'static str,
-        source_kind: &'static str,
-        name: &str,
-    ) -> Result<(), ResolveError> {
-        if local.is_none() {
-            return Ok(());
-        }
-        Err(ResolveError::Flag {
-            name: name.to_owned(),
-            flag,
-            source_kind,
-        })
     }
 
     async fn helm(
@@ -289,6 +272,23 @@ impl SourceResolver<'_> {
             key: key.to_owned(),
         })
     }
+}
+
+/// Refuses an archive of another kind than the source.
+fn refuse(
+    local: Option<&Archive>,
+    flag: &'static str,
+    source_kind: &'static str,
+    name: &str,
+) -> Result<(), ResolveError> {
+    if local.is_none() {
+        return Ok(());
+    }
+    Err(ResolveError::Flag {
+        name: name.to_owned(),
+        flag,
+        source_kind,
+    })
 }
 
 fn no_key(reference: &ConfigMapKey, namespace: &str) -> ResolveError {
