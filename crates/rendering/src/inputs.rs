@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::{archive::Archive, source::HelmSource};
 
-    fn helm(values: Value) -> RenderSource {
+    fn helm(values: &Value) -> RenderSource {
         RenderSource::Helm(HelmSource {
             chart: Archive::new(&b"chart"[..]).unwrap(),
             release_name: "web".to_owned(),
@@ -79,7 +79,7 @@ mod tests {
         })
     }
 
-    fn of(values: Value, version: &str, apis: &[&str], renderer: &str) -> Sha256Digest {
+    fn of(values: &Value, version: &str, apis: &[&str], renderer: &str) -> Sha256Digest {
         let capabilities = Capabilities::new(version, apis.iter().map(ToString::to_string));
         Sha256Digest::of_inputs(&helm(values), &capabilities, renderer)
     }
@@ -87,13 +87,13 @@ mod tests {
     #[test]
     fn digests_are_the_same_in_whatever_order_inputs_are_given() {
         let first = of(
-            json!({"a": {"c": 1, "b": 2}}),
+            &json!({"a": {"c": 1, "b": 2}}),
             "1.34.0",
             &["b/v1", "a/v1"],
             "helm 4",
         );
         let other = of(
-            json!({"a": {"b": 2, "c": 1}}),
+            &json!({"a": {"b": 2, "c": 1}}),
             "1.34.0",
             &["a/v1", "b/v1", "a/v1"],
             "helm 4",
@@ -110,12 +110,12 @@ mod tests {
     fn digests_differ_with_each_input() {
         let values = || json!({"a": 1});
         let all = [
-            of(values(), "1.34.0", &[], "helm 4"),
-            of(json!({"a": 2}), "1.34.0", &[], "helm 4"),
-            of(json!({"a": null}), "1.34.0", &[], "helm 4"),
-            of(values(), "1.35.0", &[], "helm 4"),
-            of(values(), "1.34.0", &["a/v1"], "helm 4"),
-            of(values(), "1.34.0", &[], "helm 5"),
+            of(&values(), "1.34.0", &[], "helm 4"),
+            of(&json!({"a": 2}), "1.34.0", &[], "helm 4"),
+            of(&json!({"a": null}), "1.34.0", &[], "helm 4"),
+            of(&values(), "1.35.0", &[], "helm 4"),
+            of(&values(), "1.34.0", &["a/v1"], "helm 4"),
+            of(&values(), "1.34.0", &[], "helm 5"),
             Sha256Digest::of_inputs(
                 &RenderSource::Manifests(String::new()),
                 &Capabilities::default(),

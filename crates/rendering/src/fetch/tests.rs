@@ -13,10 +13,13 @@ use axum::{
 use super::*;
 use crate::inputs::Sha256Digest;
 
+/// A status, headers and a body.
+type FakeAnswer = (StatusCode, Vec<(&'static str, String)>, Vec<u8>);
+
 /// What a fake server answers by path and query, and what it was asked with which authorization.
 #[derive(Default)]
 struct FakeServer {
-    answers: BTreeMap<String, (StatusCode, Vec<(&'static str, String)>, Vec<u8>)>,
+    answers: BTreeMap<String, FakeAnswer>,
     asked: parking_lot::Mutex<Vec<(String, String)>>,
     requests: AtomicUsize,
 }
