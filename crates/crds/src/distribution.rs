@@ -9,6 +9,7 @@ use kube::{CustomResource, CustomResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::rollout::DURATION;
 pub use self::{
     rollout::{Rollout, RolloutWave},
     source::{
@@ -23,8 +24,6 @@ use crate::{
 
 /// Most rules for clusters: a fleet of 1,000 clusters may have one for each.
 const OVERRIDES: usize = 1_000;
-/// A duration as Go writes it. Longer than a week is not needed; the length bounds it.
-const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$";
 
 /// What is distributed, and where to.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

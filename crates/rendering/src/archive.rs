@@ -17,7 +17,7 @@ use flate2::read::MultiGzDecoder;
 use fleetdex_core::model::quoted;
 use tar::{Entry, EntryType};
 
-use crate::inputs::Sha256Digest;
+use crate::digest::Sha256Digest;
 
 /// The most bytes of a packed archive.
 pub const MAX_PACKED_BYTES: u64 = 32 << 20;

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use crate::{inputs::Sha256Digest, rendered::RenderedSet};
+use crate::{digest::Sha256Digest, rendered::RenderedSet};
 
 /// Renderings by the digest of their inputs, up to a number of bytes. Those that were used longest
 /// ago go first.

@@ -1,51 +1,30 @@
-//! Digests of what is rendered: the same inputs are rendered once.
+//! The digest of what is rendered: the same inputs are rendered once.
 
-use std::fmt;
-
-use fleetdex_core::model::hex;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
-use crate::source::{Capabilities, RenderSource};
+use crate::{
+    digest::Sha256Digest,
+    source::{Capabilities, RenderSource},
+};
 
 /// Changes whenever the same inputs give other objects by code of this crate.
 const FORMAT: u32 = 1;
 
-/// A SHA-256 digest, as `sha256:` and 64 hexadecimal digits.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Sha256Digest(String);
-
-impl Sha256Digest {
-    /// The digest of bytes.
-    pub fn of(bytes: &[u8]) -> Self {
-        Self(format!("sha256:{}", hex(&Sha256::digest(bytes))))
-    }
-
-    /// The digest of everything that a rendering depends on. `renderer`: the program and its
-    /// version.
-    pub fn of_inputs(source: &RenderSource, capabilities: &Capabilities, renderer: &str) -> Self {
-        let mut inputs = json!({
-            "format": FORMAT,
-            "renderer": renderer,
-            "capabilities": capabilities,
-            "source": described(source),
-        });
-        inputs.sort_all_objects();
-        Self::of(inputs.to_string().as_bytes())
-    }
-
-    /// The digest as text, with `sha256:`.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Sha256Digest {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
-    }
+/// The digest of everything that a rendering depends on. `renderer`: the program and its
+/// version.
+pub(crate) fn digest_of(
+    source: &RenderSource,
+    capabilities: &Capabilities,
+    renderer: &str,
+) -> Sha256Digest {
+    let mut inputs = json!({
+        "format": FORMAT,
+        "renderer": renderer,
+        "capabilities": capabilities,
+        "source": described(source),
+    });
+    inputs.sort_all_objects();
+    Sha256Digest::of(inputs.to_string().as_bytes())
 }
 
 fn described(source: &RenderSource) -> Value {
@@ -81,7 +60,7 @@ mod tests {
 
     fn of(values: &Value, version: &str, apis: &[&str], renderer: &str) -> Sha256Digest {
         let capabilities = Capabilities::new(version, apis.iter().map(ToString::to_string));
-        Sha256Digest::of_inputs(&helm(values), &capabilities, renderer)
+        digest_of(&helm(values), &capabilities, renderer)
     }
 
     #[test]
@@ -116,7 +95,7 @@ mod tests {
             of(&values(), "1.35.0", &[], "helm 4"),
             of(&values(), "1.34.0", &["a/v1"], "helm 4"),
             of(&values(), "1.34.0", &[], "helm 5"),
-            Sha256Digest::of_inputs(
+            digest_of(
                 &RenderSource::Manifests(String::new()),
                 &Capabilities::default(),
                 "",

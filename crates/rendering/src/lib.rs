@@ -14,9 +14,10 @@
 pub mod archive;
 pub mod cache;
 mod child;
+pub mod digest;
 pub mod fetch;
 pub mod hooks;
-pub mod inputs;
+mod inputs;
 pub mod kind_order;
 mod manifests;
 pub mod programs;

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    digest::Sha256Digest,
     hooks::{ChartHook, ObjectRole, UnsupportedHook, role_of},
-    inputs::Sha256Digest,
     kind_order::sort_for_install,
     manifests::SourcedObject,
 };

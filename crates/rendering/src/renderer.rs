@@ -18,8 +18,9 @@ use tokio::{
 use crate::{
     archive::{ArchiveError, ArchiveLimits},
     child::{RendererCall, RendererFailure, RendererOutput},
+    digest::Sha256Digest,
     hooks::UnsupportedHook,
-    inputs::Sha256Digest,
+    inputs,
     manifests::{self, ManifestError, SourcedObject},
     programs::{MissingProgram, Programs, RenderProgram},
     rendered::RenderedSet,
@@ -152,15 +153,11 @@ impl Renderer {
             RenderSource::Helm(_) => RenderProgram::Helm,
             RenderSource::Kustomize(_) => RenderProgram::Kustomize,
             RenderSource::Manifests(_) => {
-                return Ok(Sha256Digest::of_inputs(
-                    source,
-                    &Capabilities::default(),
-                    "",
-                ));
+                return Ok(inputs::digest_of(source, &Capabilities::default(), ""));
             }
         };
         let renderer = format!("{program} {}", self.version(program).await?);
-        Ok(Sha256Digest::of_inputs(source, capabilities, &renderer))
+        Ok(inputs::digest_of(source, capabilities, &renderer))
     }
 
     /// Renders a source. Twice the same inputs may give different random values.

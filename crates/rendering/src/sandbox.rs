@@ -6,46 +6,16 @@
 //! calls, and resource limits the memory, the processor time and the size of files. None of them
 //! needs a privilege, so they hold in a Pod with the restricted Pod security standard as well.
 
+mod error;
 #[cfg(target_os = "linux")]
 mod linux;
 
-use std::{
-    convert::Infallible,
-    ffi::OsString,
-    path::{Path, PathBuf},
-};
+use std::{convert::Infallible, ffi::OsString, path::Path};
+
+pub use self::error::SandboxError;
 
 /// The hidden command that [`execute`] is for.
 pub const SANDBOX_COMMAND: &str = "sandbox";
-
-/// A renderer cannot be started within its limits.
-#[derive(Debug, thiserror::Error)]
-pub enum SandboxError {
-    /// The system has no such limits.
-    #[error(
-        "helm and kustomize run on Linux only, where their files and connections can be limited"
-    )]
-    System,
-    /// The kernel does not limit files.
-    #[error("the kernel does not limit which files {0} opens: enable Landlock (lsm=…,landlock)")]
-    Landlock(String),
-    /// A limit cannot be set.
-    #[error("cannot limit {limit}")]
-    Limit {
-        /// What cannot be limited.
-        limit: &'static str,
-        /// Why.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The program cannot be executed.
-    #[error("cannot execute {program}")]
-    Execute {
-        /// The program.
-        program: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-}
 
 /// Limits this process and becomes `program`; returns only if that fails. It has to have a single
 /// thread: limits of system calls are those of a thread and of what it executes.

@@ -13,7 +13,7 @@ use e2e::{
     scenario::until,
     test_result::{Tested, assert_contains},
 };
-use fleetdex_rendering::inputs::Sha256Digest;
+use fleetdex_rendering::digest::Sha256Digest;
 use reqwest::header;
 use serde_json::json;
 

@@ -3,12 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::DURATION;
 use crate::{
     affinity::ClusterAffinity,
     schema::{requires, rules},
 };
 
+/// A duration as Go writes it.
+pub(super) const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$";
 /// Most waves. Their percentages are compared with each other.
 const WAVES: usize = 100;
 

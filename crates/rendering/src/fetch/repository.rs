@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     archive::MAX_PACKED_BYTES,
-    inputs::Sha256Digest,
+    digest::Sha256Digest,
     version::{VersionConstraint, parse_version},
 };
 

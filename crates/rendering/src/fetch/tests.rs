@@ -11,7 +11,7 @@ use axum::{
 };
 
 use super::*;
-use crate::inputs::Sha256Digest;
+use crate::digest::Sha256Digest;
 
 /// A status, headers and a body.
 type FakeAnswer = (StatusCode, Vec<(&'static str, String)>, Vec<u8>);

@@ -15,7 +15,7 @@ use seccompiler::{
     SeccompRule, apply_filter,
 };
 
-use super::SandboxError;
+use super::error::SandboxError;
 
 /// The most memory. helm unpacks at most 100 MiB of a chart. Of memory that is written to: Go
 /// reserves much more address space than it uses, so a limit of that would say nothing.
