@@ -13,6 +13,7 @@ use fleetdex_dashboards_commands as dashboards;
 use fleetdex_distribution_commands as distribution;
 use fleetdex_interpreter_workbench as interpret;
 use fleetdex_migrate as migrate;
+use fleetdex_rendering_commands as rendering;
 use fleetdex_telemetry::log::{self, LogArgs};
 
 /// Objects are parsed and encoded a fifth faster than with the allocator of glibc, and memory is
@@ -72,6 +73,11 @@ enum Command {
     Interpret(Box<interpret::InterpretArgs>),
     /// Show which objects policies would place in which clusters, and why not in the others
     Plan(distribution::PlanArgs),
+    /// Print the objects of a Distribution: of a chart, a folder or manifests
+    Render(Box<rendering::RenderArgs>),
+    /// Start a renderer within its limits
+    #[command(hide = true)]
+    Sandbox(rendering::SandboxArgs),
     /// Show what is distributed, or print what distribution needs of members
     Distribute(distribution::DistributeArgs),
     /// Open the web page
@@ -169,6 +175,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => Ok(once(console::run(&args, cli::explain::explain))?),
         Command::Interpret(args) => Ok(once(console::run(&*args, interpret::run))?),
         Command::Plan(args) => Ok(once(distribution::run(&args))?),
+        Command::Render(args) => Ok(once(rendering::run(&args))?),
+        // Before any thread is started: what it limits is its own thread.
+        Command::Sandbox(args) => match rendering::sandbox(&args)? {},
         Command::Distribute(args) => Ok(once(distribution::distribute(&args))?),
         Command::Ui(args) => Ok(once(console::run(&args, cli::ui::ui))?),
         Command::Kubeconfig(args) => Ok(once(console::run(&args, cli::kubeconfig::kubeconfig))?),

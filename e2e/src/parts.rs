@@ -27,6 +27,8 @@ const KUBERNETES_VERSION: &str = "1.36.3";
 const ETCD_VERSION: &str = "3.6.7";
 const HELM_VERSION: &str = "4.3.1";
 const HELM_3_VERSION: &str = "3.22.0";
+const KUSTOMIZE_VERSION: &str = "5.8.2";
+const REGISTRY_VERSION: &str = "3.1.2";
 /// The Go module of Prometheus 3.13.5.
 const PROMETHEUS_VERSION: &str = "0.313.5";
 const KARMADA_VERSION: &str = "1.17.1";
@@ -57,6 +59,10 @@ pub enum Part {
     Helm,
     /// The same, in the version before.
     Helm3,
+    /// Renders folders.
+    Kustomize,
+    /// The registry that charts are pulled from.
+    Registry,
     /// The minimal OpenSearch server, without TLS and authentication.
     OpenSearch,
     /// An older OpenSearch with the security plugin: TLS and basic authentication.
@@ -85,7 +91,7 @@ pub enum Part {
 
 impl Part {
     /// Every part that `make test` needs, cheapest first where nothing depends on the order.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::OpenSearch,
         Self::SecureOpenSearch,
         Self::AxeCore,
@@ -95,6 +101,8 @@ impl Part {
         Self::Kubectl,
         Self::Helm,
         Self::Helm3,
+        Self::Kustomize,
+        Self::Registry,
         Self::Promtool,
         Self::Prometheus,
         Self::Stern,
@@ -117,6 +125,8 @@ impl Part {
             Self::Etcd => "etcd",
             Self::Helm => "helm",
             Self::Helm3 => "helm-3",
+            Self::Kustomize => "kustomize",
+            Self::Registry => "registry",
             Self::Prometheus => "prometheus",
             Self::Promtool => "promtool",
             Self::Stern => "stern",
@@ -140,6 +150,8 @@ impl Part {
             Self::Etcd => ETCD_VERSION,
             Self::Helm => HELM_VERSION,
             Self::Helm3 => HELM_3_VERSION,
+            Self::Kustomize => KUSTOMIZE_VERSION,
+            Self::Registry => REGISTRY_VERSION,
             Self::Prometheus | Self::Promtool => PROMETHEUS_VERSION,
             Self::Stern => STERN_VERSION,
             Self::MdBook => MDBOOK_VERSION,
@@ -242,9 +254,13 @@ impl Part {
         match self {
             Self::KubeApiserver => "about 6 min on 2 cores",
             Self::KarmadaSearch => "about 5 min on 2 cores",
-            Self::Kubectl | Self::Helm | Self::Helm3 | Self::Stern | Self::Etcd => {
-                "about 1 min on 2 cores"
-            }
+            Self::Kubectl
+            | Self::Helm
+            | Self::Helm3
+            | Self::Kustomize
+            | Self::Registry
+            | Self::Stern
+            | Self::Etcd => "about 1 min on 2 cores",
             Self::MdBook | Self::CargoCyclonedx => "about 2 min on 2 cores",
             Self::Prometheus | Self::Promtool => "about 3 min on 2 cores",
             Self::OpenSearch
@@ -324,6 +340,12 @@ impl Part {
             Self::Etcd => go("etcd", "go.etcd.io/etcd/server/v3", plain),
             Self::Helm => go("helm", "helm.sh/helm/v4/cmd/helm", plain),
             Self::Helm3 => go("helm-3", "helm.sh/helm/v3/cmd/helm", &helm_3_link_flags()),
+            Self::Kustomize => go("kustomize", "sigs.k8s.io/kustomize/kustomize/v5", plain),
+            Self::Registry => go(
+                "registry",
+                "github.com/distribution/distribution/v3/cmd/registry",
+                plain,
+            ),
             Self::Prometheus => go(
                 "prometheus",
                 "github.com/prometheus/prometheus/cmd/prometheus",
@@ -524,6 +546,10 @@ mod tests {
         assert!(go_mod("etcd").contains(&format!("go.etcd.io/etcd/server/v3 v{ETCD_VERSION}")));
         assert!(go_mod("helm").contains(&format!("helm.sh/helm/v4 v{HELM_VERSION}")));
         assert!(go_mod("helm-3").contains(&format!("helm.sh/helm/v3 v{HELM_3_VERSION}")));
+        let kustomize = format!("sigs.k8s.io/kustomize/kustomize/v5 v{KUSTOMIZE_VERSION}");
+        assert!(go_mod("kustomize").contains(&kustomize));
+        let registry = format!("github.com/distribution/distribution/v3 v{REGISTRY_VERSION}");
+        assert!(go_mod("registry").contains(&registry));
         let karmada = format!("github.com/karmada-io/karmada v{KARMADA_VERSION}");
         assert!(go_mod("karmada").contains(&karmada));
         let prometheus = format!("github.com/prometheus/prometheus v{PROMETHEUS_VERSION}");

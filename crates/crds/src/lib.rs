@@ -10,6 +10,7 @@ pub mod binding;
 pub mod cluster;
 pub mod cluster_cache;
 pub mod condition;
+pub mod distribution;
 pub mod interpreter;
 pub mod policy;
 pub mod rebalancer;

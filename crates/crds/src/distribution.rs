@@ -1,0 +1,87 @@
+//! `Distribution` of `distribute.fleetdex.io/v1alpha1`: a set of objects from a chart, a folder or
+//! manifests, which goes to clusters in waves.
+
+mod rollout;
+mod source;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{CustomResource, CustomResourceExt};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::rollout::DURATION;
+pub use self::{
+    rollout::{Rollout, RolloutWave},
+    source::{
+        ChartSource, ConfigMapKey, DistributionSource, FolderImage, FolderPatch, FolderSource,
+        ManifestSource, NamedSecret, PatchTarget, ValuesReference,
+    },
+};
+use crate::{
+    policy::{ClusterPlacement, OverrideRule},
+    schema::{requires, without_null},
+};
+
+/// Most rules for clusters: a fleet of 1,000 clusters may have one for each.
+const OVERRIDES: usize = 1_000;
+
+/// What is distributed, and where to.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "distribute.fleetdex.io",
+    version = "v1alpha1",
+    kind = "Distribution",
+    plural = "distributions",
+    shortname = "dist",
+    category = "fleetdex",
+    namespaced,
+    derive = "PartialEq",
+    doc = "Distribution is a set of objects from a chart, a folder or manifests, which goes to clusters in waves.",
+    printcolumn(name = "Suspended", type_ = "boolean", json_path = ".spec.suspend"),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = requires(&["source"]))]
+pub struct DistributionSpec {
+    /// Where the objects come from.
+    #[serde(default)]
+    pub source: DistributionSource,
+    /// The clusters, and how replicas are divided over them; absent: all clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<ClusterPlacement>,
+    /// How the objects differ in some clusters, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("maxItems" = OVERRIDES))]
+    pub overrides: Vec<OverrideRule>,
+    /// A `ServiceAccount` of the control plane, in the namespace of this object. Its rights bound
+    /// what is read and created. Default: `default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub service_account_name: Option<String>,
+    /// Which clusters get changes first; absent: all at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
+    /// Whether objects that left the set are deleted. Default: true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = true))]
+    pub prune: Option<bool>,
+    /// Whether nothing is fetched and written for the time being.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspend: bool,
+    /// How often the source is fetched, such as `10m`; absent: when this object changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32), extend("pattern" = DURATION))]
+    pub interval: Option<String>,
+}
+
+/// The CRD.
+pub fn crd() -> CustomResourceDefinition {
+    without_null(Distribution::crd())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,29 @@
+//! Renders charts, folders and manifests into objects, by the programs `helm` and `kustomize`.
+//!
+//! ```text
+//!  references ──> fetch ──> Archive ──┐
+//!  values, valuesFrom ──> values ─────┼──> renderer ──> child: sandbox ──> helm, kustomize
+//!  Capabilities ──────────────────────┘       │
+//!                            RenderedSet <── manifests, hooks, kind_order
+//! ```
+//!
+//! What is fetched and what the programs print is hostile until it is parsed: every step has
+//! bounds, and each bound is an error that names it. The programs run without a network, and open
+//! no file but those of their rendering ([`sandbox`]).
+
+pub mod archive;
+pub mod cache;
+mod child;
+pub mod digest;
+pub mod fetch;
+pub mod hooks;
+mod inputs;
+pub mod kind_order;
+mod manifests;
+pub mod programs;
+pub mod rendered;
+pub mod renderer;
+pub mod sandbox;
+pub mod source;
+pub mod values;
+pub mod version;

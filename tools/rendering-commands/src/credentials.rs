@@ -1,0 +1,43 @@
+//! Credentials of a Secret, for the hosts that it lists.
+
+use fleetdex_clusters::secret_hosts::{SecretDestination, SecretHosts, SecretRef};
+use fleetdex_rendering::fetch::{BasicCredentials, HostPolicy, RemoteHost};
+use k8s_openapi::api::core::v1::Secret;
+
+/// Any host may be asked: the user chose the files. Credentials go to the hosts in the annotation
+/// of their Secret, as on a control plane.
+pub(crate) struct SecretCredentials {
+    pub(crate) namespace: String,
+    pub(crate) secret: Option<Secret>,
+}
+
+impl HostPolicy for SecretCredentials {
+    fn is_allowed(&self, _host: &RemoteHost) -> bool {
+        true
+    }
+
+    fn credentials(&self, host: &RemoteHost) -> Option<BasicCredentials> {
+        let secret = self.secret.as_ref()?;
+        let reference = SecretRef {
+            namespace: &self.namespace,
+            name: secret.metadata.name.as_deref().unwrap_or_default(),
+        };
+        let destination = SecretDestination::new(&host.host, host.port);
+        SecretHosts::default()
+            .check(reference, secret, [destination])
+            .ok()?;
+        Some(BasicCredentials {
+            username: text(secret, "username")?,
+            password: text(secret, "password")?,
+        })
+    }
+}
+
+/// A text of a Secret; `stringData` takes precedence, as on the API server.
+pub(crate) fn text(secret: &Secret, key: &str) -> Option<String> {
+    let plain = secret.string_data.as_ref().and_then(|all| all.get(key));
+    plain.cloned().or_else(|| {
+        let bytes = secret.data.as_ref()?.get(key)?;
+        String::from_utf8(bytes.0.clone()).ok()
+    })
+}

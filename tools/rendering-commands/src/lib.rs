@@ -1,0 +1,111 @@
+//! `fleetdex render`: the objects of a `Distribution`, as a member would get them, without a
+//! control plane. `fleetdex sandbox`, which is hidden, starts helm and kustomize within limits.
+//!
+//! ```text
+//!  files ──> given ──> resolve ──> renderer ──> output
+//!  --chart, --folder ──> local ──┘
+//! ```
+//!
+//! What fetches and renders is in the crate `fleetdex-rendering`; here are files, flags and output.
+
+mod args;
+mod credentials;
+mod given;
+mod local;
+mod output;
+mod resolve;
+mod scope;
+
+use std::{convert::Infallible, env, ffi::OsString, io, path::PathBuf, process::ExitCode};
+
+use fleetdex_cli::{
+    console::{self, CommandError, Console},
+    documents::DocumentReader,
+};
+use fleetdex_rendering::{
+    programs::Programs,
+    renderer::{RenderLimits, Renderer},
+    sandbox::{self, SandboxError},
+    source::Capabilities,
+};
+
+pub use self::{args::RenderArgs, output::RenderFormat};
+use self::{given::GivenObjects, local::LocalArchives, resolve::SourceResolver, scope::KindScopes};
+
+/// The arguments of the hidden command that limits itself and becomes helm or kustomize.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SandboxArgs {
+    /// The folder that it can read and write
+    scratch: PathBuf,
+    /// The program
+    program: PathBuf,
+    /// Its arguments
+    #[arg(last = true)]
+    arguments: Vec<OsString>,
+}
+
+/// Becomes the program; returns only if that fails. This process has to have a single thread.
+pub fn sandbox(args: &SandboxArgs) -> Result<Infallible, SandboxError> {
+    sandbox::execute(&args.scratch, &args.program, &args.arguments)
+}
+
+/// Prints the objects.
+pub async fn run(args: &RenderArgs) -> ExitCode {
+    console::run(
+        args,
+        async |args: &RenderArgs, console: &mut Console<'_>| {
+            render(args, &mut io::stdin().lock(), console).await?;
+            Ok(true)
+        },
+    )
+    .await
+}
+
+async fn render(
+    args: &RenderArgs,
+    standard_input: &mut dyn io::Read,
+    console: &mut Console<'_>,
+) -> Result<(), CommandError> {
+    let mut reader = DocumentReader::new(standard_input);
+    let documents = reader
+        .objects(&args.filenames, args.recursive)
+        .await
+        .map_err(CommandError::failed)?;
+    let given = GivenObjects::of(documents).map_err(CommandError::failed)?;
+    let local = LocalArchives::read(args.chart.as_deref(), args.folder.as_deref())
+        .map_err(CommandError::failed)?;
+    let resolver = SourceResolver {
+        given: &given,
+        local,
+        permits_plain_http: args.plain_http,
+    };
+    let fleetdex = env::current_exe()?;
+    let programs = Programs::find(fleetdex, args.helm.clone(), args.kustomize.clone());
+    let renderer = Renderer::new(programs, RenderLimits::default());
+    let capabilities =
+        Capabilities::new(&args.kubernetes_version, args.api_versions.iter().cloned());
+    let mut objects = Vec::new();
+    for distribution in &given.distributions {
+        let (source, namespace) = resolver
+            .resolve(distribution)
+            .await
+            .map_err(CommandError::failed)?;
+        let rendered = renderer.render(&source, &capabilities).await;
+        let mut set = rendered.map_err(CommandError::failed)?;
+        for warning in &set.warnings {
+            console.warn(warning)?;
+        }
+        let scopes = KindScopes::of(&set);
+        set.fill_namespaces(&namespace, |kind| scopes.is_namespaced(kind));
+        objects.extend(set.crds);
+        objects.extend(set.objects);
+        if args.show_hooks {
+            objects.extend(set.hooks.into_iter().map(|hook| hook.object));
+        }
+    }
+    output::write(&objects, args.format, console.out)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! Charts and folders on this machine.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use flate2::{Compression, write::GzEncoder};
+use fleetdex_rendering::archive::{Archive, ArchiveError};
+use tar::HeaderMode;
+
+/// What takes the place of a source.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LocalArchives {
+    pub(crate) chart: Option<Archive>,
+    pub(crate) folder: Option<Archive>,
+}
+
+/// A chart or a folder cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LocalError {
+    #[error("cannot read {path:?}")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot use {path:?}")]
+    Archive { path: PathBuf, source: ArchiveError },
+}
+
+impl LocalArchives {
+    pub(crate) fn read(chart: Option<&Path>, folder: Option<&Path>) -> Result<Self, LocalError> {
+        Ok(Self {
+            // helm expects a folder at the top, whatever its name.
+            chart: chart.map(|path| archive(path, "chart")).transpose()?,
+            folder: folder.map(|path| archive(path, ".")).transpose()?,
+        })
+    }
+}
+
+/// The archive at a path, or that of the folder there, with this name at its top.
+fn archive(path: &Path, top: &str) -> Result<Archive, LocalError> {
+    let bytes = if path.is_dir() {
+        packed(path, top)
+    } else {
+        fs::read(path)
+    };
+    let bytes = bytes.map_err(|source| LocalError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    Archive::new(bytes).map_err(|source| LocalError::Archive {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn packed(folder: &Path, top: &str) -> io::Result<Vec<u8>> {
+    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    tar.follow_symlinks(false);
+    tar.mode(HeaderMode::Deterministic);
+    tar.append_dir_all(top, folder)?;
+    tar.into_inner()?.finish()
+}

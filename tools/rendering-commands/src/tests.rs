@@ -1,0 +1,206 @@
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+use super::*;
+
+const MANIFESTS: &str = r"
+apiVersion: distribute.fleetdex.io/v1alpha1
+kind: Distribution
+metadata: {name: web, namespace: shop}
+spec:
+  source:
+    manifests:
+      inline: |
+        apiVersion: example.com/v1
+        kind: Fleet
+        metadata: {name: all, namespace: x}
+        ---
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata: {name: web}
+        ---
+        apiVersion: v1
+        kind: Namespace
+        metadata: {name: shop}
+        ---
+        apiVersion: apiextensions.k8s.io/v1
+        kind: CustomResourceDefinition
+        metadata: {name: fleets.example.com}
+        spec: {group: example.com, names: {kind: Fleet}, scope: Cluster}
+";
+
+struct Rendered {
+    result: Result<(), String>,
+    out: String,
+}
+
+async fn rendered(text: &str, change: impl FnOnce(&mut RenderArgs, &Path)) -> Rendered {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.yaml");
+    fs::write(&file, text).unwrap();
+    let mut args = RenderArgs {
+        filenames: vec![file.display().to_string()],
+        recursive: false,
+        chart: None,
+        folder: None,
+        kubernetes_version: String::new(),
+        api_versions: Vec::new(),
+        show_hooks: false,
+        format: RenderFormat::Json,
+        helm: None,
+        kustomize: None,
+        plain_http: false,
+    };
+    change(&mut args, folder.path());
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut console = Console {
+        out: &mut out,
+        err: &mut err,
+        has_colours: false,
+    };
+    let result = render(&args, &mut io::empty(), &mut console).await;
+    let folder = format!("{}/", folder.path().display());
+    Rendered {
+        result: result.map_err(|error| fleetdex_core::model::causes(&error).replace(&folder, "")),
+        out: String::from_utf8(out).unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn manifests_are_printed_in_order_with_their_namespaces() {
+    let printed = rendered(MANIFESTS, |_, _| {}).await;
+    assert_eq!(printed.result, Ok(()));
+    let list: Value = serde_json::from_str(&printed.out).unwrap();
+    let objects: Vec<Value> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| json!([one["kind"], one["metadata"]["namespace"]]))
+        .collect();
+    assert_eq!(
+        objects,
+        [
+            json!(["Namespace", null]),
+            json!(["CustomResourceDefinition", null]),
+            json!(["Deployment", "shop"]),
+            json!(["Fleet", null]),
+        ]
+    );
+    let yaml = rendered(MANIFESTS, |args, _| args.format = RenderFormat::Yaml).await;
+    assert!(
+        yaml.out
+            .starts_with("---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: shop\n---\n"),
+        "{}",
+        yaml.out
+    );
+}
+
+#[tokio::test]
+async fn manifests_come_from_config_maps_as_well() {
+    let text = r"
+apiVersion: distribute.fleetdex.io/v1alpha1
+kind: Distribution
+metadata: {name: web, namespace: shop}
+spec: {source: {manifests: {configMapRef: {name: web, key: all.yaml}}}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: web, namespace: shop}
+data:
+  all.yaml: |
+    {apiVersion: v1, kind: Secret, metadata: {name: a}}
+";
+    let printed = rendered(text, |_, _| {}).await;
+    assert_eq!(printed.result, Ok(()));
+    assert!(printed.out.contains("\"name\": \"a\""), "{}", printed.out);
+    for (from, to, expected) in [
+        (
+            "key: all.yaml",
+            "key: b",
+            "ConfigMap shop/web has no key \"b\"",
+        ),
+        (
+            "configMapRef: {name: web",
+            "configMapRef: {name: other",
+            "ConfigMap shop/other is in no file of --filename: add it",
+        ),
+    ] {
+        let printed = rendered(&text.replace(from, to), |_, _| {}).await;
+        assert_eq!(printed.result, Err(expected.to_owned()));
+    }
+}
+
+fn helm(source: &str) -> String {
+    format!(
+        "apiVersion: distribute.fleetdex.io/v1alpha1\nkind: Distribution\nmetadata: {{name: web}}\n\
+         spec: {{source: {{helm: {source}}}}}\n"
+    )
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named() {
+    let chart = |args: &mut RenderArgs, folder: &Path| {
+        args.chart = Some(folder.join("chart"));
+        fs::create_dir(folder.join("chart")).unwrap();
+        fs::write(
+            folder.join("chart/Chart.yaml"),
+            "name: web\nversion: 1.0.0\n",
+        )
+        .unwrap();
+        args.helm = Some(folder.join("helm"));
+    };
+    let printed = rendered(&helm("{chart: web}"), chart).await;
+    // The test program has no command `sandbox`.
+    assert!(
+        printed
+            .result
+            .unwrap_err()
+            .starts_with("helm failed (exit status: 101): ")
+    );
+    let none = rendered("kind: A\napiVersion: v1\n", |_, _| {}).await;
+    assert_eq!(
+        none.result,
+        Err(
+            "no file of --filename has a Distribution of distribute.fleetdex.io/v1alpha1"
+                .to_owned()
+        )
+    );
+    for (source, expected) in [
+        (
+            "{}",
+            "Distribution web: spec.source names neither an address nor a ConfigMap",
+        ),
+        (
+            "{chart: web, valuesFrom: [{kind: Secret, name: a}]}",
+            "Secret default/a is in no file of --filename: add it",
+        ),
+        (
+            "{chart: web}",
+            "\"web\" is no address of an OCI artifact, such as \
+             oci://registry.example.com/charts/web: it has to begin with oci://",
+        ),
+        (
+            "{chart: a}, manifests: {inline: a}",
+            "Distribution web: use exactly one of helm, kustomize and manifests in spec.source",
+        ),
+    ] {
+        let printed = rendered(&helm(source), |_, _| {}).await;
+        assert_eq!(printed.result, Err(expected.to_owned()));
+    }
+    let chart = helm("{chart: web}");
+    let folder = rendered(&chart, |args, folder| {
+        args.folder = Some(folder.to_owned());
+    });
+    assert_eq!(
+        folder.await.result,
+        Err("Distribution web: --folder is given, but its source is helm".to_owned())
+    );
+    let missing = rendered(&chart, |args, folder| {
+        args.chart = Some(folder.join("none"));
+    });
+    assert_eq!(
+        missing.await.result,
+        Err("cannot read \"none\": No such file or directory (os error 2)".to_owned())
+    );
+}
