@@ -215,9 +215,9 @@ async fn values_are_merged_as_helm_merges_files() -> Tested {
     workshop.write(&[(
         "references/all.yaml",
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first, namespace: shop}\n\
-         data: {values.yaml: 'b: first\nm: {one: first}\nl: [1, 2]'}\n---\n\
+         data: {values.yaml: '{b: first, m: {one: first}, l: [1, 2]}'}\n---\n\
          apiVersion: v1\nkind: Secret\nmetadata: {name: second, namespace: shop}\n\
-         stringData: {password: '0123', more: 'm: {two: second}\nl: [3]'}\n",
+         stringData: {password: '0123', more: '{m: {two: second}, l: [3]}'}\n",
     )]);
     let source = json!({"helm": {
         "chart": "web",
