@@ -20,6 +20,9 @@ use crate::{programs::RenderProgram, sandbox::SANDBOX_COMMAND};
 /// How much of standard error is kept.
 const MAX_ERROR_BYTES: usize = 4 << 10;
 
+/// With these Go begins to say that it crashes.
+const CRASHES: [&str; 3] = ["fatal error: ", "panic: ", "runtime: "];
+
 /// What is run.
 pub(crate) struct RendererCall<'c> {
     pub(crate) sandbox: &'c Path,
@@ -192,13 +195,20 @@ impl RendererCall<'_> {
     fn readable(&self, bytes: &[u8]) -> String {
         let text = String::from_utf8_lossy(bytes);
         let folder = format!("{}/", self.scratch.display());
-        let lines = text.trim().replace(&folder, "");
+        let lines = without_stacks(text.trim()).replace(&folder, "");
         let lines: Vec<_> = lines.lines().map(escaped_line).collect();
         lines.join("\n")
     }
 }
 
-/// Reads to the end, and keeps the beginning, which says what fails: after it Go prints stacks.
+/// What Go prints of a crash before its stacks.
+fn without_stacks(text: &str) -> &str {
+    let is_crash = CRASHES.iter().any(|crash| text.starts_with(crash));
+    let paragraph = text.split("\n\n").next();
+    paragraph.filter(|_| is_crash).unwrap_or(text)
+}
+
+/// Reads to the end, and keeps the beginning, which says what fails.
 async fn beginning(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
     let mut kept = Vec::new();
     let Some(mut stream) = stream else {
@@ -212,5 +222,56 @@ async fn beginning(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>
         }
         let room = MAX_ERROR_BYTES - kept.len();
         kept.extend_from_slice(&buffer[..count.min(room)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_are_left_out() {
+        for (text, expected) in [
+            ("Error: a\n\nUse --debug", "Error: a\n\nUse --debug"),
+            (
+                "fatal error: out of memory\n\ngoroutine 1",
+                "fatal error: out of memory",
+            ),
+            (
+                "runtime: cannot allocate memory\nfatal error: a\n\nstack",
+                "runtime: cannot allocate memory\nfatal error: a",
+            ),
+            ("", ""),
+        ] {
+            assert_eq!(without_stacks(text), expected);
+        }
+    }
+
+    #[test]
+    fn hints_are_for_what_the_limits_cause() {
+        let network = "; renderers have no network";
+        for (program, reason, expected) in [
+            (RenderProgram::Kustomize, "Get \"http://a\": no", network),
+            (
+                RenderProgram::Kustomize,
+                "no 'git' program on path",
+                network,
+            ),
+            (
+                RenderProgram::Helm,
+                "dial tcp: socket: operation not permitted",
+                network,
+            ),
+            (RenderProgram::Helm, "set host, see https://example.com", ""),
+            (
+                RenderProgram::Helm,
+                "fatal error: out of memory",
+                "; renderers have 1 GiB",
+            ),
+        ] {
+            let hint = hint(program, reason);
+            assert!(hint.starts_with(expected), "{reason}: {hint}");
+            assert_eq!(hint.is_empty(), expected.is_empty(), "{reason}: {hint}");
+        }
     }
 }

@@ -205,7 +205,7 @@ async fn values_are_merged_as_helm_merges_files() -> Tested {
     workshop.chart(&[
         (
             "values.yaml",
-            "a: chart\nb: chart\nc: chart\nm: {x: chart, y: chart, z: chart}\nn: 1000000\n",
+            "a: chart\nb: chart\nc: chart\nm: {one: chart, two: chart, three: chart}\nnumber: 1000000\n",
         ),
         (
             "templates/all.yaml",
@@ -215,9 +215,9 @@ async fn values_are_merged_as_helm_merges_files() -> Tested {
     workshop.write(&[(
         "references/all.yaml",
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first, namespace: shop}\n\
-         data: {values.yaml: 'b: first\nm: {x: first}\nl: [1, 2]'}\n---\n\
+         data: {values.yaml: '{b: first, m: {one: first}, l: [1, 2]}'}\n---\n\
          apiVersion: v1\nkind: Secret\nmetadata: {name: second, namespace: shop}\n\
-         stringData: {password: '0123', more: 'm: {y: second}\nl: [3]'}\n",
+         stringData: {password: '0123', more: '{m: {two: second}, l: [3]}'}\n",
     )]);
     let source = json!({"helm": {
         "chart": "web",
@@ -227,7 +227,7 @@ async fn values_are_merged_as_helm_merges_files() -> Tested {
             {"kind": "Secret", "name": "second", "valuesKey": "password", "targetPath": "db.password"},
             {"kind": "Secret", "name": "absent", "optional": true},
         ],
-        "values": {"c": null, "m": {"z": null}},
+        "values": {"c": null, "m": {"three": null}},
     }});
     let objects = workshop
         .objects(&source, &["--chart", "web", "-f", "references"])
@@ -236,8 +236,8 @@ async fn values_are_merged_as_helm_merges_files() -> Tested {
     assert_eq!(
         values,
         json!({
-            "a": "chart", "b": "first", "m": {"x": "first", "y": "second"}, "l": [3],
-            "db": {"password": "0123"}, "n": 1_000_000,
+            "a": "chart", "b": "first", "m": {"one": "first", "two": "second"}, "l": [3],
+            "db": {"password": "0123"}, "number": 1_000_000,
         })
     );
     Ok(())

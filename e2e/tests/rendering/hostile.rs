@@ -48,7 +48,7 @@ async fn output_and_memory_are_bounded() {
         "helm was stopped when it had printed 33554432 bytes",
     );
     let result = failure("{{ repeat 100000000 \"0123456789\" }}", limits).await;
-    assert_fails(result, "helm failed");
+    assert_fails(result, "renderers have 1 GiB of memory");
 }
 
 #[tokio::test]

@@ -140,24 +140,6 @@ fn helm(source: &str) -> String {
 
 #[tokio::test]
 async fn what_is_missing_is_named() {
-    let chart = |args: &mut RenderArgs, folder: &Path| {
-        args.chart = Some(folder.join("chart"));
-        fs::create_dir(folder.join("chart")).unwrap();
-        fs::write(
-            folder.join("chart/Chart.yaml"),
-            "name: web\nversion: 1.0.0\n",
-        )
-        .unwrap();
-        args.helm = Some(folder.join("helm"));
-    };
-    let printed = rendered(&helm("{chart: web}"), chart).await;
-    // The test program has no command `sandbox`.
-    assert!(
-        printed
-            .result
-            .unwrap_err()
-            .starts_with("helm failed (exit status: 101): ")
-    );
     let none = rendered("kind: A\napiVersion: v1\n", |_, _| {}).await;
     assert_eq!(
         none.result,
