@@ -18,6 +18,7 @@ mod line;
 mod replicas;
 mod simulated_fleet;
 mod status_writes;
+mod times;
 
 use std::{fs, time::Duration};
 
@@ -29,13 +30,9 @@ use self::{
     replicas::ReplicaSet,
     simulated_fleet::{SimulatedFleet, SimulatedFleetSpec},
     status_writes::StatusWrites,
+    times::{SETTLING, SYNC_DEADLINE},
 };
 use crate::fleet::{Fleet, OpenSearchKind, Options, target_folder};
-
-/// How long a size may take to become complete.
-const SYNC_DEADLINE: Duration = Duration::from_mins(20);
-/// Time for temporary memory to be released.
-const SETTLING: Duration = Duration::from_secs(15);
 
 /// `e2e scale`
 #[derive(Args, Debug)]

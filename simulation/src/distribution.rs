@@ -7,8 +7,8 @@
 //!   the time of day.
 //! - [`objects`], [`operations`], [`member_operations`]: random templates and policies, and what
 //!   happens to them and to their copies.
-//! - [`guard`], [`guarded_replicas`], [`guarded_evictions`], [`timeline`]: judge each write of an
-//!   operator when it is done.
+//! - [`guard`], [`guarded_replicas`], [`guarded_evictions`], [`timeline`], [`eviction_timeline`]:
+//!   judge each write of an operator when it is done.
 //! - [`expected`], [`oracle`]: what the pure plan says, and how servers differ from it;
 //!   [`differences`] says where.
 //! - [`brake`]: many deletions at once.
@@ -16,6 +16,7 @@
 mod brake;
 mod clock;
 mod differences;
+mod eviction_timeline;
 mod expected;
 mod guard;
 mod guarded_evictions;

@@ -7,6 +7,7 @@
 
 mod challenge;
 mod error;
+mod hosts;
 mod http;
 mod oci;
 mod reference;
@@ -16,7 +17,8 @@ use std::sync::Arc;
 
 pub use self::{
     error::FetchError,
-    http::{BasicCredentials, FetchSettings, HostPolicy, RemoteHost},
+    hosts::{BasicCredentials, HostPolicy, RemoteHost},
+    http::FetchSettings,
 };
 use self::{
     http::FetchClient, oci::Registry, reference::OciReference, repository::ChartRepository,

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 
 use super::{
-    SETTLING, SYNC_DEADLINE, figures::DistributionFigures, replicas::ReplicaSet,
+    figures::DistributionFigures,
+    replicas::ReplicaSet,
     simulated_fleet::SimulatedFleet,
+    times::{SETTLING, SYNC_DEADLINE},
 };
 use crate::templates::{NAMESPACE, apply_all, apply_policy, binding_path, path, template};
 

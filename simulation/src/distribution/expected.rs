@@ -145,7 +145,8 @@ fn inputs(control_plane: &Server) -> anyhow::Result<DistributionInputs> {
     let mut inputs = DistributionInputs::default();
     for name in MEMBERS {
         let registered = control_plane.object(CLUSTERS, None, name);
-        let registered = registered.map_err(super::world::refused)?;
+        let refused = |status| anyhow::anyhow!("{name}: {status:?}");
+        let registered = registered.map_err(refused)?;
         let registered: Cluster = serde_json::from_value(registered.unwrap_or_default())?;
         inputs.clusters.push(TargetCluster {
             name: name.to_owned(),

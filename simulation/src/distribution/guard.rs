@@ -17,8 +17,8 @@ use tokio::time::Instant;
 
 use super::{
     differences::difference,
+    eviction_timeline::GuardedEvictions,
     expected::Expected,
-    guarded_evictions::GuardedEvictions,
     servers::{BINDINGS, CLUSTER_BINDINGS, DEPLOYMENTS, DISTRIBUTED, MEMBERS, origin},
     timeline::{Place, Timeline},
 };

@@ -11,9 +11,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
+    eviction_timeline::GuardedEvictions,
     expected::Expected,
     guard::{Guard, GuardState, IN_FLIGHT},
-    timeline::{Place, Timeline},
+    timeline::Place,
 };
 
 /// After how long a graceful eviction ends in any case, less the second that times of tasks are
@@ -21,22 +22,6 @@ use super::{
 const GRACE: Duration = Duration::from_secs(599);
 
 const UNDESERVED: &str = "a copy is deleted that belonged there as long as it was there";
-
-/// Which clusters drive objects out, and what bindings say of evictions.
-#[derive(Default)]
-pub(super) struct GuardedEvictions {
-    /// The clusters that have the taint; `None`: they have it now.
-    tainted: BTreeMap<String, Option<Instant>>,
-    evicted: Timeline,
-    /// Those of the evicted that stay until the object is elsewhere, for [`GRACE`] at most.
-    graceful: Timeline,
-    begun: BTreeMap<Place, Instant>,
-    /// The clusters that bindings say their objects move away from.
-    moved: Timeline,
-    /// Deletions because of moves. An operator moves an object when an eviction has ended, which
-    /// it has written itself, so that the plan says it only afterwards.
-    awaited: Vec<(Place, ClientWrite)>,
-}
 
 impl Guard {
     /// Whether a cluster has a taint that drives objects out.

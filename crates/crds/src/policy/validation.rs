@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::{
     AffinityTerm, ClusterPlacement, Failover, OverrideSpec, PropagationSpec, ReplicaScheduling,
-    SpreadConstraint, TemplateSelector,
+    SpreadConstraint, StatePreservation, TemplateSelector,
     override_schema::{ONE_FORM, RULES},
     placement_schema::{
         AFFINITIES, CLUSTERS_TOO, CONSTRAINTS, FIELD_OR_LABEL, GROUPS_IN_ORDER, NEW_NAME,
@@ -16,6 +16,7 @@ use super::{
     },
     propagation_schema::{
         DEPENDENCIES_NEEDED, NAMES_NEEDED, ONE_SUSPENSION, ONLY_GRACEFUL, SELECTORS,
+        STATE_PATH_NEEDED, is_state_path,
     },
 };
 use crate::{
@@ -146,6 +147,8 @@ impl InvalidFields {
             self.require(seconds.is_none() || is_graceful, &path, ONLY_GRACEFUL);
             let is_positive = seconds.is_none_or(|seconds| seconds > 0);
             self.require(is_positive, &path, "it must be at least 1");
+            let preservation = application.state_preservation.as_ref();
+            self.state_preservation("spec.failover.application", preservation);
         }
         if let Some(cluster) = &failover.cluster {
             self.one_of(
@@ -153,6 +156,16 @@ impl InvalidFields {
                 cluster.purge_mode.as_deref(),
                 &["Directly", "Gracefully"],
             );
+            let preservation = cluster.state_preservation.as_ref();
+            self.state_preservation("spec.failover.cluster", preservation);
+        }
+    }
+
+    fn state_preservation(&mut self, path: &str, preservation: Option<&StatePreservation>) {
+        let rules = preservation.into_iter().flat_map(|one| &one.rules);
+        for (index, rule) in rules.enumerate() {
+            let path = format!("{path}.statePreservation.rules[{index}].jsonPath");
+            self.require(is_state_path(&rule.json_path), &path, STATE_PATH_NEEDED);
         }
     }
 

@@ -147,8 +147,8 @@ impl Leftovers {
     }
 }
 
-/// The bindings, as namespace and name, of objects that no policy claims any more, and of what these
-/// need. They rest where they are, and may still run.
+/// The bindings, as namespace and name, of objects that no policy claims any more, and of what
+/// these need. They rest where they are, and may still run.
 pub fn resting(plan: &DistributionPlan, inputs: &DistributionInputs) -> BTreeSet<(String, String)> {
     let planned: BTreeSet<&TemplateName> = plan.bindings.iter().map(|one| &one.resource).collect();
     let templates = inputs.templates.iter();

@@ -2,7 +2,7 @@
 
 use reqwest::StatusCode;
 
-use super::http::RemoteHost;
+use super::hosts::RemoteHost;
 use crate::{archive::ArchiveError, version::InvalidConstraint};
 
 /// A chart or a folder cannot be fetched.

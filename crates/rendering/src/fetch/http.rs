@@ -1,6 +1,6 @@
 //! Requests to hosts that are allowed.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use reqwest::{
     Certificate, Client, RequestBuilder, Response, StatusCode, Url,
@@ -8,7 +8,10 @@ use reqwest::{
     redirect, retry,
 };
 
-use super::error::FetchError;
+use super::{
+    error::FetchError,
+    hosts::{HostPolicy, RemoteHost},
+};
 
 const AGENT: &str = concat!("fleetdex/", env!("CARGO_PKG_VERSION"));
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -18,33 +21,6 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_mins(5);
 /// Storage behind registries answers blobs by one redirect.
 const MAX_REDIRECTS: usize = 5;
-
-/// Which hosts are asked, and with which credentials.
-pub trait HostPolicy: Send + Sync {
-    /// Whether anything may be fetched from it.
-    fn is_allowed(&self, host: &RemoteHost) -> bool;
-
-    /// The credentials that are bound to it.
-    fn credentials(&self, host: &RemoteHost) -> Option<BasicCredentials>;
-}
-
-/// A host and its port.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RemoteHost {
-    /// The name or the address, as in a URL.
-    pub host: String,
-    /// The port.
-    pub port: u16,
-}
-
-/// A user and a password.
-#[derive(Clone, PartialEq, Eq)]
-pub struct BasicCredentials {
-    /// The user.
-    pub username: String,
-    /// The password.
-    pub password: String,
-}
 
 /// How servers are spoken to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,27 +55,6 @@ pub(super) struct FetchClient {
     client: Client,
     policy: Arc<dyn HostPolicy>,
     permits_plain_http: bool,
-}
-
-impl RemoteHost {
-    pub(super) fn of(url: &Url) -> Self {
-        Self {
-            host: url.host_str().unwrap_or_default().to_owned(),
-            port: url.port_or_known_default().unwrap_or_default(),
-        }
-    }
-}
-
-impl fmt::Display for RemoteHost {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}:{}", self.host, self.port)
-    }
-}
-
-impl fmt::Debug for BasicCredentials {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("BasicCredentials")
-    }
 }
 
 impl BoundedAnswer {
