@@ -122,7 +122,7 @@ mod tests {
 
         plan.rules = RuleSet::default().of_kind(&resource, true, InterpretationLevel::All);
         let rules = plan.rules.as_ref().unwrap().hash();
-        assert_eq!(rules, "461bafc049de0045");
+        assert_eq!(rules, "8aa30ccd33b57f54");
         assert_eq!(
             rules_identity(&plan, plan.rules.as_ref()),
             json!([["spec.x"], rules])

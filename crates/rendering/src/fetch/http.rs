@@ -10,7 +10,7 @@ use reqwest::{
 
 use super::{
     error::FetchError,
-    hosts::{HostPolicy, RemoteHost},
+    hosts::{BasicCredentials, HostPolicy, RemoteHost},
 };
 
 const AGENT: &str = concat!("fleetdex/", env!("CARGO_PKG_VERSION"));
