@@ -11,7 +11,6 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    eviction_timeline::GuardedEvictions,
     expected::Expected,
     guard::{Guard, GuardState, IN_FLIGHT},
     timeline::Place,
@@ -45,7 +44,10 @@ impl GuardState {
     /// Keeps what a binding says of evictions. Only policies with a failover begin some, and only
     /// from clusters with a taint.
     pub(super) fn set_evicted(&mut self, write: &ClientWrite) {
-        let (before, after) = (evictions(&write.before), evictions(&write.after));
+        let (before, after) = (
+            evictions(write.before.as_ref()),
+            evictions(write.after.as_ref()),
+        );
         let has_failover = write
             .after
             .as_ref()
@@ -76,7 +78,7 @@ impl GuardState {
         self.evictions
             .graceful
             .replace(before.keys(), graceful, now);
-        let (former, moved) = (moves(&write.before), moves(&write.after));
+        let (former, moved) = (moves(write.before.as_ref()), moves(write.after.as_ref()));
         self.evictions.moved.replace(&former, moved, now);
         let evicted = after.into_keys().collect();
         self.evictions.evicted.replace(before.keys(), evicted, now);
@@ -126,8 +128,8 @@ impl GuardState {
 }
 
 /// The clusters that a binding says its object moves away from.
-fn moves(binding: &Option<Value>) -> BTreeSet<Place> {
-    let known = binding.as_ref().map(KnownBinding::read);
+fn moves(binding: Option<&Value>) -> BTreeSet<Place> {
+    let known = binding.map(KnownBinding::read);
     let Some(Ok(KnownBinding { name, previous, .. })) = known else {
         return BTreeSet::new();
     };
@@ -143,8 +145,8 @@ enum Evicted {
 }
 
 /// What a binding says of evictions by Fleetdex, moves aside.
-fn evictions(binding: &Option<Value>) -> BTreeMap<Place, Evicted> {
-    let known = binding.as_ref().map(KnownBinding::read);
+fn evictions(binding: Option<&Value>) -> BTreeMap<Place, Evicted> {
+    let known = binding.map(KnownBinding::read);
     let Some(Ok(KnownBinding { name, previous, .. })) = known else {
         return BTreeMap::new();
     };
