@@ -209,6 +209,7 @@ impl Distribution {
             fence: context.replicas.fence(),
             interpreting: interpreting.clone(),
             sent: Mutex::default(),
+            incomplete: Mutex::default(),
             clock: context.clock,
         };
         let appliers = ApplierContext {

@@ -38,6 +38,9 @@ use conditions::{ReportedBinding, binding_status};
 const DEBOUNCE: Duration = Duration::from_millis(200);
 /// The pause after a failure.
 const AGAIN: Duration = Duration::from_secs(2);
+/// How long the reports of clusters that have not reported yet are awaited: a new object comes to
+/// all of them at about the same time, and is reported once.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How long after a start the reports of members are awaited.
 const FIRST_LOOK: Duration = Duration::from_secs(30);
 /// Objects that are reported at a time.
@@ -68,6 +71,8 @@ pub struct StatusWriter {
     pub interpreting: Interpreting,
     /// The statuses that were sent, until the watch of bindings has them.
     pub sent: Mutex<BTreeMap<TemplateName, Value>>,
+    /// Since when bindings are known of which clusters have not reported yet.
+    pub incomplete: Mutex<BTreeMap<TemplateName, Instant>>,
     /// The time of day.
     pub clock: WallClock,
 }
@@ -126,12 +131,12 @@ impl StatusWriter {
         let held = self.board.held_in(name);
         let Some(report) = report else {
             self.sent.lock().remove(&binding);
+            self.incomplete.lock().remove(&binding);
             self.report_leftover(client, &binding, &current.status, &held)
                 .await?;
             return Ok(ReportOutcome::Reported);
         };
-        // After a start the members are looked at one by one; what was known before still holds.
-        if report.is_incomplete() && !current.status.is_null() && started.elapsed() < FIRST_LOOK {
+        if self.awaits_more(&binding, &report, &current.status, started) {
             return Ok(ReportOutcome::Later);
         }
         let reported = ReportedBinding {
@@ -145,6 +150,25 @@ impl StatusWriter {
             write_status(client, &binding, &status).await?;
         }
         self.report_on_template(name, &report).await
+    }
+
+    /// Whether clusters that have not reported yet are awaited. After a start the members are
+    /// looked at one by one, and what was known before still holds.
+    fn awaits_more(
+        &self,
+        binding: &TemplateName,
+        report: &BindingReport,
+        status: &Value,
+        started: Instant,
+    ) -> bool {
+        let mut incomplete = self.incomplete.lock();
+        if !report.is_incomplete() {
+            incomplete.remove(binding);
+            return false;
+        }
+        let since = incomplete.entry(binding.clone());
+        let since = since.or_insert_with(Instant::now).elapsed();
+        since < PATIENCE || (!status.is_null() && started.elapsed() < FIRST_LOOK)
     }
 
     /// Whether a status has to be written: the watch may not have sent yet what was sent last.
