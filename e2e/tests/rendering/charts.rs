@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use e2e::test_result::{Tested, assert_contains};
+use e2e::{
+    operator::fleetdex_program,
+    test_result::{Tested, assert_contains},
+};
 use fleetdex_rendering::{
     cache::RenderCache,
     hooks::{HookDeletePolicy, HookEvent},
@@ -277,9 +280,13 @@ async fn what_helm_says_is_shown() -> Tested {
     let failed = workshop.render(&source, &["--chart", "web"]).await?;
     assert!(!failed.success && failed.out.is_empty());
     assert_contains(&failed.err, "no host was given");
-    let missing = workshop
-        .render(&source, &["--chart", "web", "--helm", "nowhere"])
-        .await?;
+    let render = [
+        "render",
+        "--filename=distribution.json",
+        "--chart=web",
+        "--helm=nowhere",
+    ];
+    let missing = workshop.run(&fleetdex_program()?, &render).await?;
     assert_contains(&missing.err, "nowhere");
     let long = json!({"helm": {"chart": "web", "releaseName": "a".repeat(54)}});
     let refused = workshop.render(&long, &["--chart", "web"]).await?;

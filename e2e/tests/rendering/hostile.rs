@@ -108,8 +108,8 @@ async fn files_outside_of_a_rendering_cannot_be_opened() -> Tested {
 async fn no_connection_can_be_opened() -> Tested {
     let workshop = Workshop::new();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    workshop.write(&[("scratch/home/empty", "")]);
-    let scratch = workshop.path("scratch").display().to_string();
+    // Its home is in the scratch folder: helm makes its cache there.
+    let scratch = workshop.path("").display().to_string();
     let helm = workshop.helm.display().to_string();
     let chart = format!("oci://{}/web", listener.local_addr()?);
     let command = [
