@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use fleetdex_core::model::causes;
+use fleetdex_core::{model::causes, yaml::reader};
 use reqwest::{Client, redirect};
 use serde_json::Value;
 
@@ -19,8 +19,6 @@ mod yaml_problem;
 
 /// The most bytes of one file, one download or standard input.
 const MAX_SOURCE_BYTES: u64 = 64 << 20;
-/// The deepest nesting of a document, as in `serde_json`.
-const MAX_DEPTH: usize = 128;
 /// The stack of the parser, which calls itself for each level of a document.
 const PARSER_STACK_BYTES: usize = 64 << 20;
 /// The most documents of one source.
@@ -258,31 +256,11 @@ async fn download(url: &str) -> Result<String, DocumentError> {
 /// reads the booleans and octal numbers of YAML 1.1, and a number such as `3.0` or `1e3` as an
 /// integer.
 pub fn parse(source: &str, text: &str) -> Result<Vec<Value>, DocumentError> {
-    let mut documents = parse_values(source, text)?;
-    documents.iter_mut().for_each(make_whole_numbers_integers);
-    Ok(documents)
-}
-
-/// A webhook in Go takes no `3.0` where its type has an integer.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the number is whole and within the bounds of the type"
-)]
-fn make_whole_numbers_integers(value: &mut Value) {
-    const BOUND: f64 = 9_223_372_036_854_775_808.0;
-    match value {
-        Value::Number(number) if number.is_f64() => {
-            let whole = number
-                .as_f64()
-                .filter(|float| float.fract() == 0.0 && (-BOUND..BOUND).contains(float));
-            if let Some(whole) = whole {
-                *value = (whole as i64).into();
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(make_whole_numbers_integers),
-        Value::Object(members) => members.values_mut().for_each(make_whole_numbers_integers),
-        _ => {}
-    }
+    let mut parsed = parse_values(source, text)?;
+    parsed
+        .iter_mut()
+        .for_each(reader::make_whole_numbers_integers);
+    Ok(parsed)
 }
 
 fn parse_values(source: &str, text: &str) -> Result<Vec<Value>, DocumentError> {
@@ -306,17 +284,7 @@ fn parse_values(source: &str, text: &str) -> Result<Vec<Value>, DocumentError> {
 /// Parses YAML on a stack that is large enough for the deepest document.
 fn parse_yaml(text: &str) -> Result<Vec<Value>, String> {
     let parse = || {
-        let options = serde_saphyr::options! {
-            budget: serde_saphyr::budget! {
-                max_depth: MAX_DEPTH,
-                max_documents: MAX_DOCUMENTS,
-                max_events: 20_000_000,
-                max_nodes: 10_000_000,
-            },
-            duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
-            legacy_octal_numbers: true,
-        };
-        serde_saphyr::from_multiple_with_options(text, options)
+        reader::parse(text, MAX_DOCUMENTS)
             .map_err(|error| yaml_problem::describe(text, error.without_snippet()))
     };
     thread::scope(|scope| {

@@ -3,6 +3,8 @@
 //!
 //! A value is written while it is read: JSON needs no value tree. The order of keys stays.
 
+pub mod reader;
+
 use std::{cell::Cell, fmt};
 
 use serde::{

@@ -2,13 +2,11 @@
 
 use std::thread;
 
-use fleetdex_core::model::quoted;
+use fleetdex_core::{model::quoted, yaml::reader};
 use serde_json::Value;
 
 /// The most objects of one rendering.
 pub const MAX_OBJECTS: usize = 10_000;
-/// The deepest nesting of an object, as in `serde_json`.
-const MAX_DEPTH: usize = 128;
 /// The stack of the parser, which calls itself for each level of a document.
 const PARSER_STACK_BYTES: usize = 64 << 20;
 /// With this helm names the file that a document is from.
@@ -106,21 +104,9 @@ fn split(text: &str) -> Vec<&str> {
 }
 
 fn parse_yaml(document: &str, file: &str) -> Result<Vec<Value>, ManifestError> {
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: MAX_DEPTH,
-            max_documents: MAX_OBJECTS,
-            max_events: 20_000_000,
-            max_nodes: 10_000_000,
-        },
-        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
-        legacy_octal_numbers: true,
-    };
-    serde_saphyr::from_multiple_with_options(document, options).map_err(|error| {
-        ManifestError::Syntax {
-            file: file.to_owned(),
-            reason: error.without_snippet().to_string(),
-        }
+    reader::parse(document, MAX_OBJECTS).map_err(|error| ManifestError::Syntax {
+        file: file.to_owned(),
+        reason: error.without_snippet().to_string(),
     })
 }
 
@@ -145,7 +131,7 @@ fn add(
     if objects.len() == MAX_OBJECTS {
         return Err(ManifestError::Objects);
     }
-    make_whole_numbers_integers(&mut value);
+    reader::make_whole_numbers_integers(&mut value);
     objects.push(SourcedObject {
         file: file.to_owned(),
         object: value,
@@ -165,28 +151,6 @@ fn required<'v>(
             field,
             object: quoted(&value.to_string()),
         })
-}
-
-/// helm prints a great integer as `1e+06`, which is no integer for the API server.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the number is whole and within the bounds of the type"
-)]
-fn make_whole_numbers_integers(value: &mut Value) {
-    const BOUND: f64 = 9_223_372_036_854_775_808.0;
-    match value {
-        Value::Number(number) if number.is_f64() => {
-            let whole = number
-                .as_f64()
-                .filter(|float| float.fract() == 0.0 && (-BOUND..BOUND).contains(float));
-            if let Some(whole) = whole {
-                *value = (whole as i64).into();
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(make_whole_numbers_integers),
-        Value::Object(members) => members.values_mut().for_each(make_whole_numbers_integers),
-        _ => {}
-    }
 }
 
 #[cfg(test)]

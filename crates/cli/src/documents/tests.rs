@@ -107,7 +107,11 @@ async fn hostile_sources_are_errors() {
         let error = contents(text).await.unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
     }
-    let deepest = format!("{}1{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH));
+    let deepest = format!(
+        "{}1{}",
+        "[".repeat(reader::MAX_DEPTH),
+        "]".repeat(reader::MAX_DEPTH)
+    );
     assert_eq!(contents(&deepest).await.unwrap().len(), 1);
     let mut latin = &b"a: \xe9"[..];
     let read = DocumentReader::new(&mut latin)
