@@ -12,6 +12,7 @@ mod placement;
 mod placement_schema;
 mod propagation;
 mod propagation_schema;
+pub mod state_path;
 pub mod validation;
 
 pub use definitions::{

@@ -16,7 +16,10 @@ use fleetdex_core::{
 };
 use fleetdex_crds::{
     binding::GracefulEvictionTask,
-    policy::{PropagationSpec, StatePreservation},
+    policy::{
+        PropagationSpec, StatePreservation,
+        state_path::{StateStep, state_steps},
+    },
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
@@ -109,23 +112,20 @@ impl FailoverDecision<'_> {
         avoided.extend(self.tainted(previous));
         let mut placed = place(&remaining(previous, &evictions), &avoided);
         let mut blocked = Vec::new();
-        for task in self.due(previous) {
-            if !blocked.is_empty() {
-                // It would leave more behind than the one before, and is not tried in vain with
-                // each plan.
-                blocked.push(blocked_by(task));
-                continue;
-            }
+        let mut due = self.due(previous).into_iter();
+        for task in due.by_ref() {
             let is_taint = task.reason == TAINTED;
             avoided.insert(task.from_cluster.clone(), reason(&task));
             evictions.push(task);
             let tried = place(&remaining(previous, &evictions), &avoided);
             if !is_possible(&tried) || !(is_taint || takes_over(&tried, &placed)) {
                 blocked.extend(evictions.pop().map(blocked_by));
-                continue;
+                break;
             }
             placed = tried;
         }
+        // They would leave more behind than this one, and are not tried in vain with each plan.
+        blocked.extend(due.map(blocked_by));
         evictions.sort_by(|one, other| one.from_cluster.cmp(&other.from_cluster));
         PlacedWithEvictions {
             placed,
@@ -362,12 +362,10 @@ fn preserved(
 
 /// The value at a path such as `{.jobStatus.checkpoints[0].id}`.
 fn value_at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
-    let path = path.trim().trim_start_matches('{').trim_end_matches('}');
-    let path = path.trim().trim_start_matches('$').replace('[', ".");
-    let mut steps = path.split('.').filter(|step| !step.is_empty());
-    steps.try_fold(value, |value, step| match step.strip_suffix(']') {
-        Some(position) => value.get(position.parse::<usize>().ok()?),
-        None => value.get(step),
+    let mut steps = state_steps(path)?.into_iter();
+    steps.try_fold(value, |value, step| match step {
+        StateStep::Member(name) => value.get(name),
+        StateStep::Item(number) => value.get(number.parse::<usize>().ok()?),
     })
 }
 

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     ClusterPlacement,
     propagation_schema::{
-        APPLICATION_RULES, PROPAGATION_RULES, SCHEDULER_RULES, SELECTORS, STATE_PATH, STATE_RULES,
+        APPLICATION_RULES, PROPAGATION_RULES, SCHEDULER_RULES, SELECTORS, STATE_RULES,
         SUSPENSION_RULES,
     },
+    state_path::STATE_PATH,
 };
 use crate::schema::{self, requires, rules};
 

@@ -4,46 +4,9 @@
 pub(super) const SELECTORS: usize = 1_000;
 /// Most rules that keep a part of the status.
 pub(super) const STATE_RULES: usize = 100;
-/// Paths within a status: members and items of lists, as in `{.jobStatus.checkpoints[0].id}`.
-/// Other expressions of `JSONPath` could cost any time.
-pub(super) const STATE_PATH: &str = r"^\s*\{?\s*\$?(\.[A-Za-z0-9_-]+|\[[0-9]+\])+\s*\}?\s*$";
-
-/// What is wrong with a path that [`STATE_PATH`] does not match.
+/// What is wrong with a path that schemas refuse.
 pub(super) const STATE_PATH_NEEDED: &str =
     "it must be a path of members and items of lists, such as {.a.b[0]}";
-
-/// Whether [`STATE_PATH`] matches a path.
-pub(super) fn is_state_path(path: &str) -> bool {
-    let mut rest = without_start(without_start(path, '{'), '$');
-    let is_name = |found: char| found.is_ascii_alphanumeric() || found == '_' || found == '-';
-    let mut steps = 0;
-    loop {
-        if let Some(named) = rest.strip_prefix('.') {
-            let end = named.find(|found| !is_name(found)).unwrap_or(named.len());
-            if end == 0 {
-                return false;
-            }
-            rest = &named[end..];
-        } else if let Some(numbered) = rest.strip_prefix('[') {
-            let Some((number, after)) = numbered.split_once(']') else {
-                return false;
-            };
-            if number.is_empty() || !number.bytes().all(|digit| digit.is_ascii_digit()) {
-                return false;
-            }
-            rest = after;
-        } else {
-            break;
-        }
-        steps += 1;
-    }
-    steps > 0 && without_start(rest, '}').trim().is_empty()
-}
-
-fn without_start(text: &str, start: char) -> &str {
-    let text = text.trim_start();
-    text.strip_prefix(start).unwrap_or(text)
-}
 
 pub(super) const NAMES_NEEDED: &str = "preemption Always needs a name in every resource selector";
 pub(super) const DEPENDENCIES_NEEDED: &str = "failover.application needs propagateDeps: true";

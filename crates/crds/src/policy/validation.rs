@@ -16,8 +16,9 @@ use super::{
     },
     propagation_schema::{
         DEPENDENCIES_NEEDED, NAMES_NEEDED, ONE_SUSPENSION, ONLY_GRACEFUL, SELECTORS,
-        STATE_PATH_NEEDED, is_state_path,
+        STATE_PATH_NEEDED,
     },
+    state_path::state_steps,
 };
 use crate::{
     affinity::ClusterAffinity,
@@ -165,7 +166,11 @@ impl InvalidFields {
         let rules = preservation.into_iter().flat_map(|one| &one.rules);
         for (index, rule) in rules.enumerate() {
             let path = format!("{path}.statePreservation.rules[{index}].jsonPath");
-            self.require(is_state_path(&rule.json_path), &path, STATE_PATH_NEEDED);
+            self.require(
+                state_steps(&rule.json_path).is_some(),
+                &path,
+                STATE_PATH_NEEDED,
+            );
         }
     }
 
