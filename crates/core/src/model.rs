@@ -6,6 +6,7 @@
 mod annotations;
 mod causes;
 pub mod client_metadata;
+mod dns_name;
 mod document;
 mod fallback;
 mod fields;
@@ -40,6 +41,7 @@ mod well_known;
 
 pub use causes::causes;
 pub use client_metadata::with_fleet_version;
+pub use dns_name::{is_dns_label, is_dns_subdomain};
 pub use document::{Document, FieldValues, HitSource, Projector, Restored};
 pub use fallback::{DocumentShape, fallback};
 pub use fields::{FieldPath, FieldType, SelectableField};

@@ -69,28 +69,3 @@ impl fmt::Display for TemplateName {
         out.write_str(&self.name)
     }
 }
-
-/// Whether a namespace can have this name: a DNS-1123 label, which is safe in a path.
-pub fn is_namespace_name(text: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&text.len())
-        && text.bytes().all(is_inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_namespaces_are_labels() {
-        for name in ["a", "shop-2", "0"] {
-            assert!(is_namespace_name(name), "{name}");
-        }
-        let long = "a".repeat(64);
-        for other in ["", "-a", "a-", "A", "a.b", "a/b", "..", "a?b", "ü", &long] {
-            assert!(!is_namespace_name(other), "{other}");
-        }
-    }
-}

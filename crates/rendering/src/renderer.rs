@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use fleetdex_core::model::quoted;
+use fleetdex_core::model::{is_dns_label, quoted};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::{
@@ -26,7 +26,7 @@ use crate::{
     rendered::RenderedSet,
     source::{
         Capabilities, HelmSource, KustomizeOverlay, KustomizeSource, MAX_RELEASE_NAME,
-        RenderSource, is_label, is_release_name,
+        RenderSource, is_release_name,
     },
 };
 
@@ -248,7 +248,7 @@ impl Renderer {
 }
 
 fn check_namespace(namespace: &str) -> Result<(), RenderError> {
-    if is_label(namespace) {
+    if is_dns_label(namespace) {
         return Ok(());
     }
     Err(RenderError::Namespace(namespace.to_owned()))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use fleetdex_core::model::is_dns_label;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -91,16 +92,5 @@ impl Capabilities {
 /// Whether helm takes it as the name of a release: DNS labels with dots between them, of at most
 /// [`MAX_RELEASE_NAME`] characters.
 pub fn is_release_name(name: &str) -> bool {
-    name.len() <= MAX_RELEASE_NAME && name.split('.').all(is_label)
-}
-
-/// Whether it is a DNS label.
-pub fn is_label(label: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = label.as_bytes();
-    label.len() <= 63
-        && bytes.iter().all(|&byte| is_plain(byte) || byte == b'-')
-        && [bytes.first(), bytes.last()]
-            .iter()
-            .all(|end| end.is_some_and(|&byte| is_plain(byte)))
+    name.len() <= MAX_RELEASE_NAME && name.split('.').all(is_dns_label)
 }

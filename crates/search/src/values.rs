@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fleetdex_core::{
-    model::{ClusterName, InvalidName, Namespace},
+    model::{ClusterName, InvalidName, Namespace, is_dns_label},
     selector::{LabelRequirement, LabelTest},
 };
 
@@ -15,8 +15,6 @@ use super::{
     search::{AgeTest, Condition, UsedObject},
 };
 
-/// The longest name of a namespace, which is a DNS label.
-const MAX_NAMESPACE_BYTES: usize = 63;
 const NAMESPACE_RULE: &str =
     "write at most 63 lower-case letters, digits and '-', with a letter or digit at both ends";
 const ONE_AGE: &str = "a term has one age: write age:>1h age:<1d for ages between two";
@@ -190,13 +188,7 @@ fn cluster(text: &str) -> Result<ClusterName, String> {
 
 fn namespace(text: &str) -> Result<Namespace, String> {
     let invalid = || format!("invalid namespace {text:?}: {NAMESPACE_RULE}");
-    let is_outer = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = text.as_bytes();
-    let is_valid = bytes.len() <= MAX_NAMESPACE_BYTES
-        && bytes.iter().all(|byte| is_outer(byte) || *byte == b'-')
-        && bytes.first().is_some_and(is_outer)
-        && bytes.last().is_some_and(is_outer);
-    if !is_valid {
+    if !is_dns_label(text) {
         return Err(invalid());
     }
     text.parse().map_err(|_| invalid())

@@ -9,6 +9,7 @@ use super::{
     lexer::{Lexeme, Token, tokens},
     write_joined,
 };
+use crate::model::is_dns_subdomain;
 
 /// A label selector: requirements that an object's labels must all meet. The default has none and
 /// matches everything.
@@ -442,18 +443,6 @@ fn is_label_name(name: &str) -> bool {
     let outer = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = name.as_bytes();
     outer(bytes.first()) && outer(bytes.last()) && name.bytes().all(inner)
-}
-
-fn is_dns_subdomain(prefix: &str) -> bool {
-    let outer = |byte: Option<&u8>| {
-        byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-    };
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_dns_label = |label: &str| {
-        let bytes = label.as_bytes();
-        outer(bytes.first()) && outer(bytes.last()) && label.bytes().all(inner)
-    };
-    prefix.len() <= 253 && prefix.split('.').all(is_dns_label)
 }
 
 #[cfg(test)]

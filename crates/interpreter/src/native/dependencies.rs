@@ -65,7 +65,7 @@ fn of_service_import(import: Tree<'_>, namespace: &str) -> Vec<DependentObject> 
 }
 
 /// An object of Flux needs what the table of relations has for its kind. Names in free texts count
-/// for search only: the values of a chart may name a Secret that nobody wants in the members.
+/// for search only: the values of a chart may name a Secret that does not belong in members.
 ///
 /// Karmada leaves out sources, what an object waits for (`dependsOn`), and most Secrets of sources.
 fn of_flux(object: Tree<'_>) -> Vec<DependentObject> {

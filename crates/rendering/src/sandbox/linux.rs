@@ -112,7 +112,7 @@ fn limit_calls() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     #[cfg(target_arch = "x86_64")]
     refused.extend([(libc::SYS_fork, Vec::new()), (libc::SYS_vfork, Vec::new())]);
     apply(refused, libc::EPERM)?;
-    // Its flags are in memory, where seccomp does not look. Whoever calls it falls back to `clone`
+    // Its flags are in memory, where seccomp does not look. A runtime falls back to `clone`
     // where it does not exist.
     apply(
         BTreeMap::from([(libc::SYS_clone3, Vec::new())]),

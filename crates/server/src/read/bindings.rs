@@ -11,12 +11,13 @@ use fleetdex_clusters::{
     request::{RequestError, send_within},
     watch::ListPage,
 };
-use fleetdex_core::{model::Namespace, query::ResourceName};
+use fleetdex_core::{
+    model::{Namespace, is_dns_label},
+    query::ResourceName,
+};
 use fleetdex_crds::binding::{cluster_resource_bindings, resource_bindings};
 use fleetdex_distribution::{
-    binding_name::binding_name,
-    placement_report::PlacementReport,
-    template_name::{TemplateName, is_namespace_name},
+    binding_name::binding_name, placement_report::PlacementReport, template_name::TemplateName,
 };
 use fleetdex_limits::{
     intake::{Intake, IntakeError},
@@ -219,7 +220,7 @@ impl BindingsRequest {
             BindingsQuestion::OfObject(object) => Some(object.clone()),
             _ => None,
         };
-        if !namespace.is_empty() && !is_namespace_name(namespace) {
+        if !namespace.is_empty() && !is_dns_label(namespace) {
             let problem = format!("{namespace:?} is no name of a namespace");
             return Err(match object {
                 Some(_) => ApiError::NotFound(problem),

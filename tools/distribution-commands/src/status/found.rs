@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fleetdex_core::model::{Gvk, Namespace, Resource, Scope};
+use fleetdex_core::model::{Gvk, Namespace, Resource, Scope, is_dns_label};
 use fleetdex_distribution::{
-    binding::BINDING_API_VERSION,
-    binding_name::binding_name,
-    placement_report::PlacementReport,
-    template_name::{TemplateName, is_namespace_name},
+    binding::BINDING_API_VERSION, binding_name::binding_name, placement_report::PlacementReport,
+    template_name::TemplateName,
 };
 
 use super::args::StatusArgs;
@@ -150,7 +148,7 @@ impl<'a> SelectedBindings<'a> {
             return Err(StatusError::UnknownResource(word.to_owned()));
         }
         let namespace = args.namespace.as_deref().unwrap_or(&reader.namespace);
-        if !args.all_namespaces && !is_namespace_name(namespace) {
+        if !args.all_namespaces && !is_dns_label(namespace) {
             return Err(StatusError::InvalidNamespace(namespace.to_owned()));
         }
         let namespace = namespace.parse().ok().filter(|_| !args.all_namespaces);

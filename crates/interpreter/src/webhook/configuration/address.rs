@@ -1,9 +1,9 @@
 //! Where a webhook is and whom to trust there.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use fleetdex_core::model::{is_dns_label, is_dns_subdomain};
 use serde_json::{Value, json};
 
-use super::names::{is_label, is_subdomain};
 use crate::{
     field_problem::{FieldProblem, shown},
     value,
@@ -128,7 +128,7 @@ fn service_address(path: &str, service: &Value) -> Result<WebhookAddress, FieldP
     let text = |member: &str| value::text(service, &[member]).to_owned();
     let (namespace, name) = (text("namespace"), text("name"));
     for (member, part) in [("namespace", &namespace), ("name", &name)] {
-        if !is_label(part) {
+        if !is_dns_label(part) {
             let message = "is needed: a DNS label of lower-case letters, digits and '-'";
             return Err(FieldProblem::new(format!("{path}.{member}"), message));
         }
@@ -166,7 +166,7 @@ fn check_path(path: &str, url_path: &str) -> Result<(), FieldProblem> {
         return Err(FieldProblem::new(path, message));
     };
     let inner = inner.strip_suffix('/').unwrap_or(inner);
-    match inner.split('/').find(|segment| !is_subdomain(segment)) {
+    match inner.split('/').find(|segment| !is_dns_subdomain(segment)) {
         Some(segment) => {
             let message = format!(
                 "the segment {} must be of lower-case letters, digits, '-' and '.', and start and end with a letter or digit",
