@@ -119,6 +119,10 @@ impl StatusWriter {
     ) -> Result<ReportOutcome, ObjectRequestError> {
         let (client, binding) = self.bindings.of(name);
         let report = self.board.of(name);
+        if report.is_none() {
+            self.sent.lock().remove(&binding);
+            self.incomplete.lock().remove(&binding);
+        }
         let Some(current) = self.objects.object(&binding) else {
             // The watch will send the binding of an object that is distributed.
             let is_expected = report.is_some();
@@ -130,8 +134,6 @@ impl StatusWriter {
         };
         let held = self.board.held_in(name);
         let Some(report) = report else {
-            self.sent.lock().remove(&binding);
-            self.incomplete.lock().remove(&binding);
             self.report_leftover(client, &binding, &current.status, &held)
                 .await?;
             return Ok(ReportOutcome::Reported);

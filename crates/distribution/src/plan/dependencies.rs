@@ -69,9 +69,9 @@ impl Dependencies {
     }
 }
 
-/// The templates that others may need, by kind and namespace.
+/// The templates that others may need, by kind and namespace, and by name.
 #[derive(Debug, Default)]
-pub struct TemplatesByKind<'a>(BTreeMap<TemplateKey<'a>, Vec<&'a Arc<Value>>>);
+pub struct TemplatesByKind<'a>(BTreeMap<TemplateKey<'a>, BTreeMap<&'a str, &'a Arc<Value>>>);
 
 /// Group and version, kind, namespace.
 type TemplateKey<'a> = (&'a str, &'a str, &'a str);
@@ -90,7 +90,8 @@ impl<'a> TemplatesByKind<'a> {
                 text(&**object, &["kind"]),
                 text(&**object, &["metadata", "namespace"]),
             );
-            by_kind.0.entry(key).or_default().push(object);
+            let name = text(&**object, &["metadata", "name"]);
+            by_kind.0.entry(key).or_default().insert(name, object);
         }
         by_kind
     }
@@ -100,17 +101,17 @@ impl<'a> TemplatesByKind<'a> {
         let mut found = Vec::new();
         for one in required {
             let key = (&*one.api_version, &*one.kind, &*one.namespace);
-            for object in self.0.get(&key).into_iter().flatten() {
-                let is_named =
-                    one.name.is_empty() || text(&***object, &["metadata", "name"]) == one.name;
-                if is_named
-                    && is_required(one, &TemplateName::of(object), object)
-                    && never_propagated(object).is_none()
-                {
-                    found.push(*object);
-                }
+            let Some(objects) = self.0.get(&key) else {
+                continue;
+            };
+            if one.name.is_empty() {
+                let objects = objects.values().copied();
+                found.extend(objects.filter(|object| is_selected(one, object)));
+            } else {
+                found.extend(objects.get(&*one.name).copied());
             }
         }
+        found.retain(|object| never_propagated(object).is_none());
         found
     }
 }
@@ -123,9 +124,15 @@ pub fn may_need(policy: &Policy, required: &DependentObject) -> bool {
 }
 
 fn is_required(required: &DependentObject, name: &TemplateName, object: &Value) -> bool {
-    if !required.name.is_empty() {
-        return required.name == name.name;
+    if required.name.is_empty() {
+        is_selected(required, object)
+    } else {
+        required.name == name.name
     }
+}
+
+/// Whether an object has the labels by which it is required.
+fn is_selected(required: &DependentObject, object: &Value) -> bool {
     let selector = required.label_selector.as_ref();
     let selector = selector.and_then(|one| serde_json::from_value(one.clone()).ok());
     let selector = selector.and_then(|one| LabelSelector::from_api(&one).ok());
