@@ -75,7 +75,7 @@ fn chart() -> [Value; 3] {
             "sourceRef": {"kind": "HelmRepository", "name": "charts"},
         }},
         "values": {"replicaCount": 1},
-        // What is optional and not there is in nobody's way.
+        // A reference that is optional may name what is not there.
         "valuesFrom": [{"kind": "ConfigMap", "name": "absent", "optional": true}],
     }});
     [

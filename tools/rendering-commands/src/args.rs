@@ -41,7 +41,7 @@ pub struct RenderArgs {
     #[arg(long, value_name = "PATH")]
     pub folder: Option<PathBuf>,
 
-    /// The version of Kubernetes that charts are told; without it, that of helm
+    /// The version of Kubernetes that charts are rendered for; without it, that of helm
     #[arg(
         long,
         value_name = "VERSION",
@@ -50,7 +50,7 @@ pub struct RenderArgs {
     )]
     pub kubernetes_version: String,
 
-    /// API versions that charts are told beside those that helm knows, such as
+    /// API versions that charts are rendered for beside those that helm knows, such as
     /// monitoring.coreos.com/v1 (repeatable, or separated by commas)
     #[arg(long, value_name = "GROUP/VERSION", value_delimiter = ',')]
     pub api_versions: Vec<String>,

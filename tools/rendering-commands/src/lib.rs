@@ -22,6 +22,7 @@ use fleetdex_cli::{
     console::{self, CommandError, Console},
     documents::DocumentReader,
 };
+use fleetdex_crds::distribution::Distribution;
 use fleetdex_rendering::{
     programs::Programs,
     renderer::{RenderLimits, Renderer},
@@ -86,6 +87,9 @@ async fn render(
         Capabilities::new(&args.kubernetes_version, args.api_versions.iter().cloned());
     let mut objects = Vec::new();
     for distribution in &given.distributions {
+        if let Some(warning) = unapplied(distribution) {
+            console.warn(&warning)?;
+        }
         let (source, namespace) = resolver
             .resolve(distribution)
             .await
@@ -105,6 +109,26 @@ async fn render(
     }
     output::write(&objects, args.format, console.out)?;
     Ok(())
+}
+
+/// What a `Distribution` asks for and what is printed does not have.
+fn unapplied(distribution: &Distribution) -> Option<String> {
+    let fields = [
+        (distribution.spec.placement.is_some(), "placement"),
+        (!distribution.spec.overrides.is_empty(), "overrides"),
+    ];
+    let fields: Vec<&str> = fields
+        .into_iter()
+        .filter_map(|(is_given, field)| is_given.then_some(field))
+        .collect();
+    let name = distribution.metadata.name.as_deref().unwrap_or_default();
+    (!fields.is_empty()).then(|| {
+        format!(
+            "Distribution {name}: without {}: these are the objects as they are rendered, and not \
+             those of one cluster",
+            fields.join(" and ")
+        )
+    })
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Charts and folders on this machine.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
 use flate2::{Compression, write::GzEncoder};
-use fleetdex_rendering::archive::{Archive, ArchiveError};
+use fleetdex_rendering::archive::{Archive, ArchiveError, MAX_PACKED_BYTES};
 use tar::HeaderMode;
 
 /// What takes the place of a source.
@@ -40,7 +41,7 @@ fn archive(path: &Path, top: &str) -> Result<Archive, LocalError> {
     let bytes = if path.is_dir() {
         packed(path, top)
     } else {
-        fs::read(path)
+        bounded(path)
     };
     let bytes = bytes.map_err(|source| LocalError::Read {
         path: path.to_owned(),
@@ -50,6 +51,14 @@ fn archive(path: &Path, top: &str) -> Result<Archive, LocalError> {
         path: path.to_owned(),
         source,
     })
+}
+
+/// The bytes of a file; of one that is too long, so many that it is refused.
+fn bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path)?;
+    file.take(MAX_PACKED_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn packed(folder: &Path, top: &str) -> io::Result<Vec<u8>> {

@@ -33,6 +33,7 @@ spec:
 struct Rendered {
     result: Result<(), String>,
     out: String,
+    err: String,
 }
 
 async fn rendered(text: &str, change: impl FnOnce(&mut RenderArgs, &Path)) -> Rendered {
@@ -64,6 +65,7 @@ async fn rendered(text: &str, change: impl FnOnce(&mut RenderArgs, &Path)) -> Re
     Rendered {
         result: result.map_err(|error| fleetdex_core::model::causes(&error).replace(&folder, "")),
         out: String::from_utf8(out).unwrap(),
+        err: String::from_utf8(err).unwrap(),
     }
 }
 
@@ -128,6 +130,28 @@ data:
     ] {
         let printed = rendered(&text.replace(from, to), |_, _| {}).await;
         assert_eq!(printed.result, Err(expected.to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_applied_is_said() {
+    let text = |spec: &str| {
+        format!(
+            "apiVersion: distribute.fleetdex.io/v1alpha1\nkind: Distribution\nmetadata: {{name: web}}\n\
+             spec: {{source: {{manifests: {{inline: ''}}}}{spec}}}\n"
+        )
+    };
+    let rules = ", placement: {}, overrides: [{overriders: {}}]";
+    for (spec, expected) in [("", ""), (rules, "web: without placement and overrides: ")] {
+        let printed = rendered(&text(spec), |_, _| {}).await;
+        assert_eq!(printed.result, Ok(()));
+        assert!(printed.err.contains(expected), "{}", printed.err);
+        assert_eq!(
+            printed.err.is_empty(),
+            expected.is_empty(),
+            "{}",
+            printed.err
+        );
     }
 }
 
