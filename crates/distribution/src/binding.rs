@@ -1,6 +1,6 @@
 //! Bindings: where an object is, as the control plane stores it.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use fleetdex_crds::{binding::GracefulEvictionTask, policy::ClusterPlacement};
 use fleetdex_interpreter::value::{at, flag, integer, list, text};
@@ -27,6 +27,10 @@ pub const COPIES_FINALIZER: &str = "distribute.fleetdex.io/copies";
 /// The annotation of a binding that lets held deletions go.
 pub const ALLOW_DELETION: &str = "distribute.fleetdex.io/allow-deletion";
 
+/// The annotation of a binding with the content of the object for which its lazy policy had an
+/// effect.
+const ACTIVATED_FOR: &str = "distribute.fleetdex.io/activated-for";
+
 /// Why an object leaves a cluster that its policy does not want any more.
 const MOVED: &str = "Moved";
 
@@ -44,7 +48,7 @@ pub struct KnownBinding {
     /// The object.
     pub name: TemplateName,
     /// Where it is.
-    pub previous: PreviousPlacement,
+    pub previous: Arc<PreviousPlacement>,
     /// When it was placed.
     pub last_scheduled: Option<Timestamp>,
 }
@@ -52,10 +56,7 @@ pub struct KnownBinding {
 impl KnownBinding {
     /// Reads a binding.
     pub fn read(binding: &Value) -> Result<Self, InvalidBinding> {
-        let mut name = TemplateName::of_reference(at(binding, &["spec", "resource"]));
-        if name.namespace.is_empty() {
-            text(binding, &["metadata", "namespace"]).clone_into(&mut name.namespace);
-        }
+        let name = TemplateName::of_binding(binding);
         let applied = text(binding, &["metadata", "annotations", APPLIED_PLACEMENT]);
         let placement: Option<ClusterPlacement> = match applied {
             "" => None,
@@ -79,6 +80,9 @@ impl KnownBinding {
             required_by: requirers(binding),
             is_needed_only: at(binding, &["spec", "placement"]).is_null(),
             claimed_by: PolicyName::of_annotations(binding),
+            activated_for: Some(text(binding, &["metadata", "annotations", ACTIVATED_FOR]))
+                .filter(|hash| !hash.is_empty())
+                .map(str::to_owned),
             placement,
             affinity_name: Some(affinity_name).filter(|name| !name.is_empty()),
             is_rebalanced: time(&["spec", "rescheduleTriggeredAt"])
@@ -87,7 +91,7 @@ impl KnownBinding {
         };
         Ok(Self {
             name,
-            previous,
+            previous: Arc::new(previous),
             last_scheduled,
         })
     }
@@ -137,8 +141,9 @@ pub fn binding(
     if !name.namespace.is_empty() {
         metadata["namespace"] = name.namespace.as_str().into();
     }
+    let waits = planned.lazy.as_ref().is_some_and(|lazy| lazy.waits);
     let applied = match (&planned.unschedulable, &planned.spec) {
-        (None, Some(spec)) => Some(&spec.placement),
+        (None, Some(spec)) if !waits => Some(&spec.placement),
         _ => previous.and_then(|previous| previous.placement.as_ref()),
     };
     let mut annotations = Map::new();
@@ -147,6 +152,9 @@ pub fn binding(
     }
     if let Some(claimed_by) = &planned.claimed_by {
         annotations.extend(claimed_by.annotations());
+    }
+    if let Some(lazy) = &planned.lazy {
+        annotations.insert(ACTIVATED_FOR.to_owned(), lazy.hash.as_str().into());
     }
     if !annotations.is_empty() {
         metadata["annotations"] = annotations.into();

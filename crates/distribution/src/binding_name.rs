@@ -41,14 +41,17 @@ pub fn binding_name(name: &TemplateName) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::template_name::NameParts;
 
     #[test]
     fn names_of_bindings_do_not_collide() {
-        let name = |api_version: &str, kind: &str, name: &str| TemplateName {
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-            name: name.to_owned(),
-            ..TemplateName::default()
+        let name = |api_version: &str, kind: &str, name: &str| {
+            TemplateName::from(NameParts {
+                api_version: api_version.to_owned(),
+                kind: kind.to_owned(),
+                name: name.to_owned(),
+                ..NameParts::default()
+            })
         };
         for (object, expected) in [
             (name("v1", "Service", "web"), "web-service"),

@@ -8,6 +8,7 @@ use crate::{
     cluster::{TargetCluster, taint_text},
     division::Shares,
     spread::SpreadKey,
+    template_name::KindName,
 };
 
 /// Where workloads run with which an object runs together, or apart: a label and its value, and the
@@ -26,10 +27,8 @@ pub type AvoidedClusters = BTreeMap<String, String>;
 /// What is asked of clusters.
 #[derive(Clone, Copy, Debug)]
 pub struct Requirements<'a> {
-    /// Group and version of the object.
-    pub api_version: &'a str,
-    /// Its kind.
-    pub kind: &'a str,
+    /// The kind of the object.
+    pub kind: &'a KindName,
     /// The clusters that the policy wants.
     pub affinities: &'a [&'a ClusterAffinity],
     /// Its other rules.
@@ -62,8 +61,8 @@ impl Requirements<'_> {
             if let Some(taint) = cluster.untolerated_taint(tolerations) {
                 reasons.push(format!("its taint {} is not tolerated", taint_text(taint)));
             }
-            if cluster.serves(self.api_version, self.kind) == Some(false) {
-                let (api_version, kind) = (self.api_version, self.kind);
+            if cluster.serves(self.kind) == Some(false) {
+                let (api_version, kind) = self.kind;
                 reasons.push(format!("it does not serve {kind} of {api_version}"));
             }
         }

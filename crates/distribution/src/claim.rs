@@ -9,6 +9,7 @@ use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 use fleetdex_core::selector::LabelSelector;
 use fleetdex_crds::policy::{PropagationSpec, TemplateSelector};
 use fleetdex_interpreter::value::{at, map, text};
+use jiff::Timestamp;
 use serde_json::Value;
 
 /// A `PropagationPolicy` or `ClusterPropagationPolicy`.
@@ -18,6 +19,8 @@ pub struct Policy {
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
+    /// When it was created; `None`: it is not stored yet.
+    pub created: Option<Timestamp>,
     /// What it says.
     pub spec: Arc<PropagationSpec>,
 }

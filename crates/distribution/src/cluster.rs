@@ -1,9 +1,14 @@
 //! Member clusters as placement sees them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use fleetdex_crds::{affinity::ClusterProperties, cluster::Cluster};
 use k8s_openapi::api::core::v1::{Taint, Toleration};
+
+use crate::template_name::KindName;
 
 /// A member cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,8 +25,8 @@ pub struct TargetCluster {
     pub zones: Vec<String>,
     /// Its taints.
     pub taints: Vec<Taint>,
-    /// The kinds that it serves, as group and version, and kind; `None` when they are not known.
-    pub served: Option<BTreeSet<(String, String)>>,
+    /// The kinds that it serves; `None` when they are not known.
+    pub served: Option<Arc<BTreeSet<KindName>>>,
     /// Whether the `Cluster` object is being deleted.
     pub is_terminating: bool,
 }
@@ -38,7 +43,7 @@ impl From<&Cluster> for TargetCluster {
                 let resources = group.resources.iter().flatten();
                 resources.map(|resource| (group.group_version.clone(), resource.kind.clone()))
             });
-            kinds.collect()
+            Arc::new(kinds.collect())
         });
         Self {
             name: cluster.metadata.name.clone().unwrap_or_default(),
@@ -66,9 +71,9 @@ impl TargetCluster {
     }
 
     /// Whether the cluster serves a kind, if that is known.
-    pub fn serves(&self, api_version: &str, kind: &str) -> Option<bool> {
+    pub fn serves(&self, kind: &KindName) -> Option<bool> {
         let served = self.served.as_ref()?;
-        Some(served.contains(&(api_version.to_owned(), kind.to_owned())))
+        Some(served.contains(kind))
     }
 
     /// The first taint that keeps new objects away.

@@ -18,6 +18,7 @@
 //! whatever order they are given. Names and meaning are those of Karmada; where it is different on
 //! purpose, the function says so.
 
+pub mod activation;
 pub mod binding;
 pub mod binding_name;
 pub mod brake;

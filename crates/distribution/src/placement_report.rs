@@ -6,7 +6,7 @@
 //! shown as it is. What is read has at most the size of the binding.
 
 use fleetdex_core::model::{qualified, split_api_version};
-use fleetdex_interpreter::value::{at, list, text};
+use fleetdex_interpreter::value::{list, text};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -86,10 +86,7 @@ fn is_zero(count: &usize) -> bool {
 impl PlacementReport {
     /// Reads a binding. A member of an odd type counts as absent.
     pub fn of(binding: &Value) -> Self {
-        let mut object = TemplateName::of_reference(at(binding, &["spec", "resource"]));
-        if object.namespace.is_empty() {
-            text(binding, &["metadata", "namespace"]).clone_into(&mut object.namespace);
-        }
+        let object = TemplateName::of_binding(binding);
         let name = text(binding, &["metadata", "name"]).to_owned();
         let scheduled = BindingCondition::of(binding, "Scheduled");
         let (not_placed, not_chosen) = if scheduled.status == "False" {

@@ -142,7 +142,6 @@ impl Placer<'_> {
 
     fn requirements<'r>(&'r self, tiers: &'r [&'r ClusterAffinity]) -> Requirements<'r> {
         Requirements {
-            api_version: &self.object.api_version,
             kind: &self.object.kind,
             affinities: tiers,
             placement: self.placement,

@@ -4,7 +4,7 @@ use std::{
     borrow::Cow,
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
 };
 
 use fleetdex_interpreter::{
@@ -15,6 +15,7 @@ use fleetdex_interpreter::{
 use serde_json::Value;
 
 use crate::{
+    activation::{self, LazyContent},
     claim::Policy,
     cluster::TargetCluster,
     desired::{DistributedObject, Operations, is_divided, write_order},
@@ -40,8 +41,8 @@ use dependencies::{Dependencies, TemplatesByKind, may_need};
 use leftovers::resting;
 pub use leftovers::{LeftoverFate, Leftovers};
 pub use values::{
-    DistributionInputs, DistributionPlan, PlanConflict, PlannedBinding, PlannedDeletion,
-    PlannedObject, Requirer, SkippedObject,
+    DistributionInputs, DistributionPlan, NamedTemplate, PlanConflict, PlannedBinding,
+    PlannedDeletion, PlannedObject, Requirer, SkippedObject,
 };
 pub use writing::merged;
 use writing::{PlanWriter, may_overwrite};
@@ -100,16 +101,16 @@ impl<'a, O: Operations> Planner<'a, O> {
         let mut placed = Vec::new();
         for one in &claimed {
             if let Some(previous) = self.inputs.previous.get(&one.name) {
-                let clusters: BTreeSet<String> = previous.clusters.keys().cloned().collect();
+                let clusters = || previous.clusters.keys().cloned().collect();
                 self.companions
-                    .set(one.policy, one.object, &one.name, &clusters);
+                    .set(one.policy, one.object, &one.name, clusters);
             }
         }
         for one in claimed {
             let found = self.place_with_dependencies(&one, &mut dependencies);
-            let clusters = found.binding.cluster_names();
+            let clusters = || found.binding.cluster_names();
             self.companions
-                .set(one.policy, one.object, &one.name, &clusters);
+                .set(one.policy, one.object, &one.name, clusters);
             placed.push((one, found));
         }
         self.write(placed, &dependencies);
@@ -128,9 +129,11 @@ impl<'a, O: Operations> Planner<'a, O> {
             }
         };
         let found = self.place(one);
-        // What it needs stays where it stays.
-        let clusters = &found.binding.cluster_names() | &found.binding.staying;
-        self.add_required(one, &clusters, required, dependencies);
+        if !required.is_empty() {
+            // What it needs stays where it stays.
+            let clusters = &found.binding.cluster_names() | &found.binding.staying;
+            self.add_required(one, &clusters, required, dependencies);
+        }
         if write_order(&one.name) == 1 {
             self.add_served(one.object, &found.binding.cluster_names());
         }
@@ -171,12 +174,7 @@ impl<'a, O: Operations> Planner<'a, O> {
 
     fn write(&mut self, placed: Vec<(Claimed<'a>, PlacedTemplate)>, dependencies: &Dependencies) {
         let inputs = self.inputs;
-        let mut writer = PlanWriter {
-            inputs,
-            operations: self.operations,
-            clusters: &self.clusters,
-            plan: &mut self.plan,
-        };
+        let mut writer = PlanWriter::new(inputs, self.operations, &self.clusters, &mut self.plan);
         let mut names = BTreeSet::new();
         for (one, mut found) in placed {
             names.insert(one.name.clone());
@@ -196,14 +194,13 @@ impl<'a, O: Operations> Planner<'a, O> {
             }
             writer.plan.bindings.push(found.binding);
         }
-        for object in &inputs.templates {
-            let name = TemplateName::of(object);
-            let requirers = dependencies.of(&name, object);
-            let is_placed = names.contains(&name);
+        for NamedTemplate { name, object } in &inputs.templates {
+            let requirers = dependencies.of(name, object);
+            let is_placed = names.contains(name);
             if is_placed || requirers.is_empty() || never_propagated(object).is_some() {
                 continue;
             }
-            let mut binding = PlannedBinding::of_dependency(name);
+            let mut binding = PlannedBinding::of_dependency(name.clone());
             binding.add_requirers(&requirers);
             let overwrites =
                 may_overwrite(object, None) || requirers.iter().any(|requirer| requirer.overwrites);
@@ -214,18 +211,7 @@ impl<'a, O: Operations> Planner<'a, O> {
             .plan
             .bindings
             .sort_by(|one, other| one.resource.cmp(&other.resource));
-        writer.add_namespaces();
-        writer.plan.objects.sort_by(|one, other| {
-            let key = |one: &PlannedObject| write_order(&one.resource);
-            (&one.cluster, key(one), &one.resource).cmp(&(
-                &other.cluster,
-                key(other),
-                &other.resource,
-            ))
-        });
-        writer.plan.conflicts.sort_by(|one, other| {
-            (&one.cluster, &one.resource).cmp(&(&other.cluster, &other.resource))
-        });
+        writer.finish();
         let resting = resting(&self.plan, inputs);
         for binding in &mut self.plan.bindings {
             if let Some(previous) = inputs.previous.get(&binding.resource) {
@@ -234,13 +220,17 @@ impl<'a, O: Operations> Planner<'a, O> {
                 binding.resting_requirers = kept.cloned().collect();
             }
         }
-        self.plan.deletions = Leftovers::of(&self.plan, inputs).deletions(inputs);
+        if !inputs.observed.is_empty() {
+            self.plan.deletions = Leftovers::of(&self.plan, inputs).deletions(inputs);
+        }
     }
 
     /// Places an object.
     fn place(&mut self, one: &Claimed<'a>) -> PlacedTemplate {
         let previous = self.previous(one);
         let spec = &one.policy.spec;
+        let bound = self.inputs.previous.get(&one.name).map(Arc::as_ref);
+        let lazy = LazyContent::of(one.object, one.policy, bound);
         let (object, requirements) = match self.placed_object(one) {
             Ok(found) => found,
             Err(error) => return self.left(one, previous, error),
@@ -284,6 +274,9 @@ impl<'a, O: Operations> Planner<'a, O> {
             evictions,
             blocked,
         } = failover.place(previous, |previous, avoided| {
+            if lazy.as_ref().is_some_and(|lazy| lazy.waits) {
+                return activation::waiting(previous, &clusters);
+            }
             let placer = Placer {
                 object: &object,
                 placement: &one.policy.spec.placement,
@@ -302,29 +295,31 @@ impl<'a, O: Operations> Planner<'a, O> {
                 .retain(|cluster| allowed.contains(&cluster.name));
         }
         placed.forbid(&forbidden);
-        let shares: Shares = placed
-            .clusters
-            .iter()
-            .map(|cluster| (cluster.name.clone(), cluster.replicas))
-            .collect();
-        for (cluster, replicas) in &shares {
-            let before = previous.clusters.get(cluster).copied().unwrap_or(0);
-            let more = replicas.saturating_sub(before);
+        for target in &placed.clusters {
+            let before = previous.clusters.get(&target.name).copied();
+            let more = target.replicas.saturating_sub(before.unwrap_or(0));
             if more != 0
-                && let Some(room) = self.room.get_mut(cluster)
+                && let Some(room) = self.room.get_mut(&target.name)
             {
                 room.reserve(requirements.as_ref(), more);
             }
         }
+        let targets = placed.clusters.iter();
+        let shares = has_replicas.then(|| {
+            targets
+                .map(|target| (target.name.clone(), target.replicas))
+                .collect()
+        });
         let mut binding = one.binding();
         binding.replicas = object.replicas;
         binding.requirements = requirements;
         binding.set(placed);
         binding.evict(evictions, &failover);
         binding.blocked = blocked;
+        binding.lazy = lazy;
         PlacedTemplate {
             binding,
-            shares: has_replicas.then_some(shares),
+            shares,
             is_written: true,
         }
     }
@@ -355,7 +350,8 @@ impl<'a, O: Operations> Planner<'a, O> {
 
     /// Where an object was before.
     fn previous(&self, one: &Claimed<'_>) -> &'a PreviousPlacement {
-        self.inputs.previous.get(&one.name).unwrap_or(&NOWHERE)
+        let known = self.inputs.previous.get(&one.name);
+        known.map_or(&*NOWHERE, Arc::as_ref)
     }
 
     /// Leaves an object where it is, and writes nothing.
@@ -419,8 +415,7 @@ impl<'a, O: Operations> Planner<'a, O> {
             ));
         }
         let placed = PlacedObject {
-            api_version: one.name.api_version.clone(),
-            kind: one.name.kind.clone(),
+            kind: one.name.kind_name(),
             uid: text(&**object, &["metadata", "uid"]).to_owned(),
             replicas,
             has_components: components > 1,
@@ -458,7 +453,7 @@ impl<'a, O: Operations> Planner<'a, O> {
                 if clusters.contains(&cluster.name)
                     && let Some(served) = &mut cluster.served
                 {
-                    served.insert((api_version.clone(), kind.to_owned()));
+                    Arc::make_mut(served).insert((api_version.clone(), kind.to_owned()));
                 }
             }
         }

@@ -1,18 +1,22 @@
 //! Names of objects.
 
-use std::fmt;
+use std::{cmp::Ordering, fmt, ops::Deref, sync::Arc};
 
-use fleetdex_interpreter::value::{list, text};
+use fleetdex_interpreter::value::{at, list, text};
 use serde::Serialize;
 use serde_json::Value;
 
 /// Group and version, and kind.
 pub type KindName = (String, String);
 
-/// Which object.
+/// Which object. Clones share the parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TemplateName(Arc<NameParts>);
+
+/// The parts of an object's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TemplateName {
+pub struct NameParts {
     /// Group and version.
     pub api_version: String,
     /// Kind.
@@ -24,27 +28,59 @@ pub struct TemplateName {
     pub name: String,
 }
 
+impl From<NameParts> for TemplateName {
+    fn from(parts: NameParts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for TemplateName {
+    type Target = NameParts;
+
+    fn deref(&self) -> &NameParts {
+        &self.0
+    }
+}
+
+impl Ord for TemplateName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return Ordering::Equal;
+        }
+        self.0.cmp(&other.0)
+    }
+}
+
+impl PartialOrd for TemplateName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl TemplateName {
     /// Of an object.
     pub fn of(object: &Value) -> Self {
         let owned = |path: &[&str]| text(object, path).to_owned();
-        Self {
+        Self::from(NameParts {
             api_version: owned(&["apiVersion"]),
             kind: owned(&["kind"]),
             namespace: owned(&["metadata", "namespace"]),
             name: owned(&["metadata", "name"]),
-        }
+        })
     }
 
     /// Of the object that a reference names.
     pub fn of_reference(reference: &Value) -> Self {
-        let owned = |member: &str| text(reference, &[member]).to_owned();
-        Self {
-            api_version: owned("apiVersion"),
-            kind: owned("kind"),
-            namespace: owned("namespace"),
-            name: owned("name"),
+        Self::from(NameParts::of_reference(reference))
+    }
+
+    /// Of the object of a binding: what it refers to, by default in the binding's own namespace.
+    pub fn of_binding(binding: &Value) -> Self {
+        let mut parts = NameParts::of_reference(at(binding, &["spec", "resource"]));
+        if parts.namespace.is_empty() {
+            text(binding, &["metadata", "namespace"]).clone_into(&mut parts.namespace);
         }
+        Self::from(parts)
     }
 
     /// Of the objects that a `WorkloadRebalancer` places anew.
@@ -56,6 +92,18 @@ impl TemplateName {
     /// Group and version, and kind.
     pub fn kind_name(&self) -> KindName {
         (self.api_version.clone(), self.kind.clone())
+    }
+}
+
+impl NameParts {
+    fn of_reference(reference: &Value) -> Self {
+        let owned = |member: &str| text(reference, &[member]).to_owned();
+        Self {
+            api_version: owned("apiVersion"),
+            kind: owned("kind"),
+            namespace: owned("namespace"),
+            name: owned("name"),
+        }
     }
 }
 

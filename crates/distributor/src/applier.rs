@@ -2,6 +2,7 @@
 
 mod deletions;
 mod leftovers;
+mod outcomes;
 mod repairs;
 mod retries;
 
@@ -12,17 +13,14 @@ use std::{
 };
 
 use fleetdex_clusters::{Clusters, Connection, discovery::Discovery};
-use fleetdex_core::{
-    model::{ClusterName, Resource, causes},
-    planted::{Bug, planted},
-};
+use fleetdex_core::model::{ClusterName, Resource};
 use fleetdex_distribution::{
     desired::write_order,
     marks::CopyOrigin,
     template_name::{KindName, TemplateName},
 };
 use fleetdex_replicas::write_fence::WriteFence;
-use fleetdex_telemetry::metrics::{DistributionMetrics, DistributionWrite};
+use fleetdex_telemetry::metrics::DistributionMetrics;
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use tokio::{
     sync::watch,
@@ -38,7 +36,7 @@ use crate::{
     held_deletions::HeldDeletions,
     interpreting::Interpreting,
     object_client::{ObjectClient, ObjectRequestError},
-    published::{DesiredCluster, PublishedPlan},
+    published::{DesiredCluster, DesiredObject, PublishedPlan},
     reflector::LASTING,
     status_board::{CopyReport, StatusBoard},
 };
@@ -47,12 +45,8 @@ use crate::{
 const CONCURRENT_REQUESTS: usize = 16;
 /// So long after it has connected a member has what was sent to it before.
 const SETTLED: Duration = Duration::from_secs(5);
-/// So long a write that was not answered may still arrive.
-const MAY_ARRIVE: Duration = Duration::from_mins(1);
 /// What the copies of one member may take, in bytes of JSON text.
 const COPIES_OF_MEMBER: usize = 64 << 20;
-/// After how long a conflict is looked at again.
-const CONFLICT_AGAIN: Duration = Duration::from_mins(1);
 
 /// What all appliers share.
 #[derive(Clone)]
@@ -126,7 +120,7 @@ fn report_unconnected(context: &ApplierContext, cluster: &ClusterName) {
 
 /// What a request came to.
 enum Done {
-    Applied(TemplateName, ApplyOutcome),
+    Applied(TemplateName, DesiredObject, ApplyOutcome),
     Removed(TemplateName, Result<(), ObjectRequestError>),
 }
 
@@ -159,7 +153,16 @@ struct ConnectedMember<'c> {
     written: BTreeMap<TemplateName, u64>,
     accepted: BTreeMap<TemplateName, AcceptedForm>,
     /// What the member has as it shall be.
-    applied: BTreeSet<TemplateName>,
+    applied: BTreeMap<TemplateName, AppliedObject>,
+    /// How many objects policies place here.
+    wanted: usize,
+}
+
+/// An object that a member has as it shall be.
+struct AppliedObject {
+    /// The version that was looked at; 0: to be looked at again.
+    version: u64,
+    desired: DesiredObject,
 }
 
 impl<'c> ConnectedMember<'c> {
@@ -195,7 +198,8 @@ impl<'c> ConnectedMember<'c> {
             repairs: Repairs::default(),
             written: BTreeMap::new(),
             accepted: BTreeMap::new(),
-            applied: BTreeSet::new(),
+            applied: BTreeMap::new(),
+            wanted: 0,
         }
     }
 
@@ -259,8 +263,9 @@ impl<'c> ConnectedMember<'c> {
         self.plan = plan;
         self.follow();
         let desired = Arc::clone(&self.desired);
+        self.wanted = desired.count();
         self.applied
-            .retain(|name| desired.objects.contains_key(name));
+            .retain(|name, _| desired.objects.contains_key(name));
         for (name, object) in &desired.objects {
             if before.objects.get(name) != Some(object) {
                 self.queue.insert((write_order(name), name.clone()));
@@ -314,18 +319,19 @@ impl<'c> ConnectedMember<'c> {
             return;
         }
         let is_of = |name: &&TemplateName| kinds.contains(&name.kind_name());
-        let desired = self.desired.objects.keys().filter(is_of);
+        let desired = self.desired.objects.keys();
+        let desired = desired.filter(is_of).cloned();
         let copies = kinds.iter().flat_map(|kind| self.copies.names(kind));
-        let names: BTreeSet<TemplateName> = desired.cloned().chain(copies).collect();
+        let names: BTreeSet<TemplateName> = desired.chain(copies).collect();
         self.queue
             .extend(names.into_iter().map(|name| (write_order(&name), name)));
     }
 
     fn take_names(&mut self) {
         let replaced = self.copies.take_replaced();
-        // Versions of a server that was restored begin again.
-        self.written
-            .retain(|name, _| !replaced.contains(&name.kind_name()));
+        if !replaced.is_empty() {
+            self.forget_versions(&replaced);
+        }
         let now = Instant::now();
         self.unanswered.retain(|_, until| *until > now);
         self.written_until.retain(|_, until| *until > now);
@@ -341,6 +347,17 @@ impl<'c> ConnectedMember<'c> {
                 .chain(due)
                 .map(|name| (write_order(&name), name)),
         );
+    }
+
+    /// Versions of a server that was restored begin again.
+    fn forget_versions(&mut self, kinds: &BTreeSet<KindName>) {
+        self.written
+            .retain(|name, _| !kinds.contains(&name.kind_name()));
+        for (name, applied) in &mut self.applied {
+            if kinds.contains(&name.kind_name()) {
+                applied.version = 0;
+            }
+        }
     }
 
     /// Looks at objects, in their order, while requests may be sent.
@@ -401,6 +418,14 @@ impl<'c> ConnectedMember<'c> {
             }
             return None;
         }
+        let applied = self.applied.get(name);
+        if let (Some(copy), Some(applied)) = (&copy, applied)
+            && copy.version > 0
+            && (copy.version, &desired) == (applied.version, &applied.desired)
+        {
+            // The watch has sent what was looked at when it was written.
+            return None;
+        }
         if let Some(until) = self.repairs.paused_until(name) {
             self.retries.at(name, until);
             let message = "something in the cluster changes the object back again and again; the \
@@ -410,13 +435,17 @@ impl<'c> ConnectedMember<'c> {
         }
         let task = ObjectTask {
             name: name.clone(),
-            desired,
+            desired: desired.clone(),
             copy,
             accepted: self.accepted.get(name).cloned(),
         };
         let applying = self.applying(resource);
         let name = name.clone();
-        Some(async move { Done::Applied(name, applying.apply(task).await) }.boxed())
+        let applied = async move {
+            let outcome = applying.apply(task).await;
+            Done::Applied(name, desired, outcome)
+        };
+        Some(applied.boxed())
     }
 
     /// The kind may be served when its definition, which is distributed too, is established.
@@ -445,108 +474,5 @@ impl<'c> ConnectedMember<'c> {
             interpreting: self.context.interpreting.clone(),
             origin: self.origin.clone(),
         }
-    }
-
-    fn done(&mut self, done: Done) {
-        match done {
-            Done::Applied(name, outcome) => {
-                let key = (write_order(&name), name.clone());
-                self.busy.remove(&key);
-                self.applied(&name, outcome);
-                if !self.desired.objects.contains_key(&name) {
-                    self.queue.insert(key);
-                }
-            }
-            Done::Removed(name, result) => {
-                self.busy.remove(&(write_order(&name), name.clone()));
-                self.count(match &result {
-                    Ok(()) => DistributionWrite::Deleted,
-                    Err(_) => DistributionWrite::Failed,
-                });
-                if let Err(error) = result {
-                    tracing::warn!(cluster = %self.cluster, object = %name, error = %causes(&error), "cannot delete a copy");
-                    self.retries.failed(&name);
-                } else {
-                    self.retries.forget(&name);
-                }
-            }
-        }
-    }
-
-    fn applied(&mut self, name: &TemplateName, outcome: ApplyOutcome) {
-        match outcome {
-            ApplyOutcome::Applied { written, report } => {
-                self.retries.forget(name);
-                if let Some(written) = written {
-                    tracing::debug!(cluster = %self.cluster, object = %name, "written");
-                    self.count(DistributionWrite::Written);
-                    self.repairs.written(name);
-                    self.written.insert(name.clone(), written.version);
-                    let until = Instant::now() + MAY_ARRIVE;
-                    self.written_until.insert(name.clone(), until);
-                    match written.accepted {
-                        Some(form) => self.accepted.insert(name.clone(), form),
-                        None => self.accepted.remove(name),
-                    };
-                    if name.kind == "CustomResourceDefinition" {
-                        self.context.clusters.refresh(self.cluster);
-                    }
-                }
-                if let Some(report) = report {
-                    let cluster = self.cluster.as_str();
-                    self.context.board.report(name, cluster, report);
-                    self.applied.insert(name.clone());
-                }
-            }
-            ApplyOutcome::Conflict(message) => {
-                self.not_applied(name, message);
-                self.retries.at(name, Instant::now() + CONFLICT_AGAIN);
-            }
-            ApplyOutcome::Failed {
-                message,
-                lacks_namespace,
-                is_answered,
-            } => {
-                if !is_answered {
-                    let until = Instant::now() + MAY_ARRIVE;
-                    self.unanswered.insert(name.clone(), until);
-                }
-                tracing::debug!(cluster = %self.cluster, object = %name, %message, "not written");
-                self.count(DistributionWrite::Failed);
-                self.not_applied(name, message);
-                let is_forgotten = planted(Bug::DistributionForgetsFailure)
-                    || (lacks_namespace && planted(Bug::DistributionForgetsMissingNamespace));
-                if !is_forgotten {
-                    self.retries.failed(name);
-                }
-                if lacks_namespace && !is_forgotten {
-                    let namespaces =
-                        self.desired.objects.keys().filter(|other| {
-                            other.kind == "Namespace" && other.name == name.namespace
-                        });
-                    let namespaces = namespaces.map(|name| (write_order(name), name.clone()));
-                    self.queue.extend(namespaces);
-                }
-            }
-        }
-    }
-
-    fn count(&self, result: DistributionWrite) {
-        self.context.metrics.wrote(self.cluster, result);
-    }
-
-    fn count_objects(&self) {
-        let objects = self.desired.count();
-        let missing = objects.saturating_sub(self.applied.len());
-        self.context
-            .metrics
-            .set_objects(self.cluster, objects, missing);
-    }
-
-    fn not_applied(&mut self, name: &TemplateName, message: String) {
-        self.applied.remove(name);
-        let report = CopyReport::not_applied(message);
-        let board = &self.context.board;
-        board.report(name, self.cluster.as_str(), report);
     }
 }

@@ -1,5 +1,7 @@
 //! Brings one object of one member to what it shall be.
 
+use std::sync::Arc;
+
 use fleetdex_core::{
     model::causes,
     planted::{Bug, planted},
@@ -10,7 +12,7 @@ use fleetdex_distribution::{
     template_name::TemplateName,
     templates::CONTROL_PLANE_LABEL,
 };
-use fleetdex_interpreter::{Request, Response};
+use fleetdex_interpreter::{Operation, Request, Response};
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -21,6 +23,10 @@ use crate::{
     published::DesiredObject,
     status_board::CopyReport,
 };
+
+/// The version of no object: applied with it, an object is created, or refused if the cluster has
+/// one of its name. Versions are those of etcd, of which the first one is no object's.
+const VERSION_OF_NONE: &str = "1";
 
 /// Bytes of a status that is reported, at most.
 const LARGEST_STATUS: usize = 32 << 10;
@@ -51,6 +57,8 @@ pub struct ObjectTask {
 pub enum ApplyOutcome {
     /// The member has the object.
     Applied {
+        /// Its version.
+        version: u64,
         /// What was written; `None`: nothing had to be.
         written: Option<WrittenObject>,
         /// What to report; `None`: nothing.
@@ -72,8 +80,6 @@ pub enum ApplyOutcome {
 /// An object as a member has stored it.
 #[derive(Debug)]
 pub struct WrittenObject {
-    /// Its version.
-    pub version: u64,
     /// Its form, if it is not the one that was sent.
     pub accepted: Option<AcceptedForm>,
 }
@@ -99,63 +105,106 @@ impl Applying {
     }
 
     async fn try_apply(&self, task: ObjectTask) -> Result<ApplyOutcome, ObjectRequestError> {
-        let mut copy = task.copy.clone();
-        if copy.is_none()
-            && let Some(found) = self.client.get(&task.name).await?
-        {
-            let is_ours =
-                self.origin.has_written(&found) || planted(Bug::DistributionOverwritesConflicts);
-            if !is_ours && task.desired.is_only_needed {
-                return Ok(ApplyOutcome::Applied {
-                    written: None,
-                    report: None,
-                });
-            }
-            if !is_ours && !task.desired.overwrites {
-                return Ok(ApplyOutcome::Conflict(conflict(&found)));
-            }
-            copy = Some(Copy::of(found));
-        }
         let hash = task.desired.hash();
-        let wanted = match self.wanted(&task, copy.as_ref(), &hash).await {
+        if let Some(copy) = &task.copy {
+            return self.update(&task, copy, hash).await;
+        }
+        // Most members have nothing of that name, and one request is enough.
+        if !task.desired.is_only_needed
+            && let Some(created) = self.create(&task, &hash).await?
+        {
+            return Ok(created);
+        }
+        let Some(found) = self.client.get(&task.name).await? else {
+            let created = self.create(&task, &hash).await?;
+            let gone = || not_written("another object of this name comes and goes".to_owned());
+            return Ok(created.unwrap_or_else(gone));
+        };
+        let is_ours =
+            self.origin.has_written(&found) || planted(Bug::DistributionOverwritesConflicts);
+        if !is_ours && task.desired.is_only_needed {
+            return Ok(ApplyOutcome::Applied {
+                version: copies::version(&found),
+                written: None,
+                report: None,
+            });
+        }
+        if !is_ours && !task.desired.overwrites {
+            return Ok(ApplyOutcome::Conflict(conflict(&found)));
+        }
+        self.update(&task, &Copy::of(found), hash).await
+    }
+
+    /// Writes an object of which the member has none; `None`: it has one.
+    async fn create(
+        &self,
+        task: &ObjectTask,
+        hash: &str,
+    ) -> Result<Option<ApplyOutcome>, ObjectRequestError> {
+        let wanted = match self.wanted(task, None, hash).await {
             Ok(wanted) => wanted,
-            Err(message) => {
-                return Ok(ApplyOutcome::Failed {
-                    message,
-                    lacks_namespace: false,
-                    is_answered: true,
-                });
-            }
+            Err(message) => return Ok(Some(not_written(message))),
+        };
+        let mut sent = wanted.clone();
+        sent["metadata"]["resourceVersion"] = VERSION_OF_NONE.into();
+        match self.send(task, &wanted, &sent, hash.to_owned()).await {
+            Ok(applied) => Ok(Some(applied)),
+            Err(error) if error.status() == Some(StatusCode::CONFLICT) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Brings a copy to what it shall be.
+    async fn update(
+        &self,
+        task: &ObjectTask,
+        copy: &Copy,
+        hash: String,
+    ) -> Result<ApplyOutcome, ObjectRequestError> {
+        let wanted = match self.wanted(task, Some(copy), &hash).await {
+            Ok(wanted) => wanted,
+            Err(message) => return Ok(not_written(message)),
         };
         let accepted = task.accepted.as_ref().filter(|form| form.hash == hash);
         let compared = accepted.map_or(&wanted, |form| &form.object);
-        if let Some(copy) = &copy {
-            let observed = copy.object.value();
-            if contains(&observed, compared) {
-                let report = self.report(&task, observed).await;
-                return Ok(ApplyOutcome::Applied {
-                    written: None,
-                    report,
-                });
-            }
+        let observed = copy.object.value();
+        if contains(&observed, compared) {
+            let report = self.report(task, observed).await;
+            return Ok(ApplyOutcome::Applied {
+                version: copy.version,
+                written: None,
+                report,
+            });
         }
         let mut sent = wanted.clone();
-        if let Some(copy) = &copy
-            && !planted(Bug::DistributionOverwritesReplaced)
-        {
+        if !planted(Bug::DistributionOverwritesReplaced) {
             // Another object of this name is refused.
             sent["metadata"]["uid"] = (*copy.uid).into();
         }
+        self.send(task, &wanted, &sent, hash).await
+    }
+
+    async fn send(
+        &self,
+        task: &ObjectTask,
+        wanted: &Value,
+        sent: &Value,
+        hash: String,
+    ) -> Result<ApplyOutcome, ObjectRequestError> {
         let stored = self
             .client
-            .apply(&task.name, &sent, ObjectPart::Main)
+            .apply(&task.name, sent, ObjectPart::Main)
             .await?;
+        let version = copies::version(&stored);
         let written = Some(WrittenObject {
-            version: copies::version(&stored),
-            accepted: accepted_form(hash, &wanted, &stored),
+            accepted: accepted_form(hash, wanted, &stored),
         });
-        let report = self.report(&task, stored).await;
-        Ok(ApplyOutcome::Applied { written, report })
+        let report = self.report(task, stored).await;
+        Ok(ApplyOutcome::Applied {
+            version,
+            written,
+            report,
+        })
     }
 
     /// The object to write, with what the member owns of it.
@@ -195,8 +244,9 @@ impl Applying {
         if task.desired.is_only_needed {
             return None;
         }
-        let status = OperationQuestion::of(&Request::Status { object: &observed });
-        let health = OperationQuestion::of(&Request::Health { object: &observed });
+        let observed = Arc::new(observed);
+        let status = OperationQuestion::about(Operation::InterpretStatus, Arc::clone(&observed));
+        let health = OperationQuestion::about(Operation::InterpretHealth, observed);
         let status = match self.interpreting.run(status).await {
             Ok(Some(Response::Status(status))) if !status.is_null() => Some(status),
             _ => None,
@@ -246,6 +296,14 @@ fn accepted_form(hash: String, wanted: &Value, stored: &Value) -> Option<Accepte
     let object = marks::accepted(wanted, stored);
     let is_usual = object.to_string().len() <= 2 * wanted.to_string().len();
     is_usual.then_some(AcceptedForm { hash, object })
+}
+
+fn not_written(message: String) -> ApplyOutcome {
+    ApplyOutcome::Failed {
+        message,
+        lacks_namespace: false,
+        is_answered: true,
+    }
 }
 
 fn failed(error: &ObjectRequestError) -> ApplyOutcome {

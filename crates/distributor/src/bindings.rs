@@ -15,7 +15,7 @@ use fleetdex_distribution::{
     contains::contains,
     marks::{self, CopyOrigin},
     plan::{DistributionPlan, Leftovers, PlannedBinding},
-    template_name::TemplateName,
+    template_name::{NameParts, TemplateName},
 };
 use fleetdex_interpreter::value::text;
 use futures::{StreamExt as _, stream};
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::{
     control_plane::ControlPlaneObject,
-    inputs::{ReadInputs, clusters_with_copies},
+    inputs::ReadInputs,
     object_client::{ObjectClient, ObjectPart, ObjectRequestError},
     status_board::StatusBoard,
 };
@@ -49,12 +49,12 @@ impl BindingClient {
         } else {
             &self.namespaced
         };
-        let binding = TemplateName {
+        let binding = TemplateName::from(NameParts {
             api_version: BINDING_API_VERSION.to_owned(),
             kind: binding_kind(name).to_owned(),
             namespace: name.namespace.clone(),
             name: binding_name(name),
-        };
+        });
         (client, binding)
     }
 }
@@ -88,8 +88,12 @@ pub struct WrittenBindings {
     pub let_go: BTreeSet<TemplateName>,
 }
 
+/// The object of a binding, and what is to be done with it.
+pub type NamedTask = (TemplateName, BindingTask);
+
 /// What is to be done with a binding.
-enum BindingTask {
+pub enum BindingTask {
+    /// It is written.
     Apply(Value),
     /// Nothing has a copy any more.
     Remove,
@@ -101,21 +105,12 @@ enum BindingTask {
 
 impl BindingWriter {
     /// Writes what has changed.
-    pub async fn write(
-        &self,
-        plan: &DistributionPlan,
-        read: &ReadInputs,
-        board: &StatusBoard,
-        leftovers: &Leftovers,
-        is_complete: bool,
-    ) -> WrittenBindings {
-        let tasks = self.tasks(plan, read, board, leftovers, is_complete);
+    pub async fn write(&self, tasks: Vec<NamedTask>, written: &mut WrittenBindings) {
         let running = stream::iter(tasks).map(async |(name, task)| {
             let result = self.run(&name, &task).await;
             (name, task, result)
         });
         let mut running = Box::pin(running.buffer_unordered(CONCURRENT_WRITES));
-        let mut written = WrittenBindings::default();
         while let Some((name, task, result)) = running.next().await {
             if let Err(error) = &result {
                 tracing::warn!(object = %name, error = %causes(error), "cannot write a binding");
@@ -135,26 +130,25 @@ impl BindingWriter {
                 _ => {}
             }
         }
-        written
     }
 
-    fn tasks(
+    /// What has changed.
+    pub fn tasks(
         &self,
         plan: &DistributionPlan,
         read: &ReadInputs,
         board: &StatusBoard,
         leftovers: &Leftovers,
         is_complete: bool,
-    ) -> Vec<(TemplateName, BindingTask)> {
+    ) -> Vec<NamedTask> {
         let clusters = read.plan.clusters.iter();
         let known: BTreeSet<&str> = clusters.map(|one| one.name.as_str()).collect();
-        let may_have_copy = |name: &TemplateName, cluster: &String| {
-            known.contains(cluster.as_str()) && !board.is_absent(name, cluster)
+        let may_have_copy = |name: &TemplateName, cluster: &str| {
+            known.contains(cluster) && !board.is_absent(name, cluster)
         };
         let templates = read.plan.templates.iter();
-        let templates: BTreeMap<TemplateName, &Value> = templates
-            .map(|object| (TemplateName::of(object), &**object))
-            .collect();
+        let templates: BTreeMap<&TemplateName, &Value> =
+            templates.map(|one| (&one.name, &*one.object)).collect();
         let mut tasks = Vec::new();
         let mut planned = BTreeSet::new();
         let mut taken = BTreeSet::new();
@@ -214,12 +208,14 @@ impl BindingWriter {
                 continue;
             }
             let previous = read.plan.previous.get(name);
-            let mut copies = previous.map(clusters_with_copies).unwrap_or_default();
-            copies.retain(|cluster| may_have_copy(name, cluster));
+            let mut with_copies = previous
+                .into_iter()
+                .flat_map(|previous| previous.clusters_with_copies());
+            let has_copies = with_copies.any(|cluster| may_have_copy(name, cluster));
             let is_ending = read.ending_namespaces.contains(&name.namespace);
             let is_gone = !templates.contains_key(name) || leftovers.is_unneeded(name);
             let keeps = planted(Bug::DistributionKeepsBindings);
-            if is_gone && is_complete && copies.is_empty() && !keeps {
+            if is_gone && is_complete && !has_copies && !keeps {
                 tasks.push((name.clone(), BindingTask::Remove));
             } else if is_being_deleted(current)
                 && ((!is_gone && !is_ending) || !read.is_followed(name))
@@ -238,6 +234,7 @@ impl BindingWriter {
         read: &ReadInputs,
     ) -> Value {
         let previous = read.plan.previous.get(&planned.resource);
+        let previous = previous.map(Arc::as_ref);
         let wanted = binding::binding(planned, template, leaving, previous);
         let hash = marks::hash(&wanted);
         marks::marked(wanted, &self.origin, &hash)
@@ -259,7 +256,7 @@ impl BindingWriter {
                 self.let_go(name).await
             }
             BindingTask::LetGo => self.let_go(name).await,
-            BindingTask::Refuse => Err(ObjectRequestError::Name(binding.name)),
+            BindingTask::Refuse => Err(ObjectRequestError::Name(binding.name.clone())),
         }
     }
 
@@ -289,17 +286,18 @@ impl BindingWriter {
 fn leaving(
     planned: &PlannedBinding,
     read: &ReadInputs,
-    may_have_copy: &impl Fn(&TemplateName, &String) -> bool,
+    may_have_copy: &impl Fn(&TemplateName, &str) -> bool,
 ) -> BTreeSet<String> {
     let name = &planned.resource;
     let previous = read.plan.previous.get(name);
-    let mut leaving = previous.map(clusters_with_copies).unwrap_or_default();
-    let chosen = planned.cluster_names();
-    leaving.retain(|cluster| !chosen.contains(cluster) && may_have_copy(name, cluster));
     if planted(Bug::DistributionForgetsLeaving) {
-        leaving.clear();
+        return BTreeSet::new();
     }
-    leaving
+    let left = previous.map(|previous| previous.left_by(&planned.clusters));
+    let left = left.into_iter().flatten();
+    left.filter(|cluster| may_have_copy(name, cluster))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Whether a binding is as it shall be; others may have finalizers of their own.

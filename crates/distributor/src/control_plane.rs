@@ -191,6 +191,14 @@ impl ControlPlaneObjects {
         followed.map(|followed| followed.all()).unwrap_or_default()
     }
 
+    /// All objects of a kind, with their names.
+    pub fn named_objects(&self, kind: &KindName) -> Vec<(TemplateName, ControlPlaneObject)> {
+        let followed = self.kind(kind);
+        followed
+            .map(|followed| followed.named())
+            .unwrap_or_default()
+    }
+
     /// One object.
     pub fn object(&self, name: &TemplateName) -> Option<ControlPlaneObject> {
         let kind = name.kind_name();

@@ -1,5 +1,7 @@
 //! What a plan is made from, as the control plane and the members have it now.
 
+mod parsed_clusters;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -7,23 +9,18 @@ use std::{
 
 use fleetdex_clusters::MemberState;
 use fleetdex_core::model::{ClusterName, split_api_version};
-use fleetdex_crds::{
-    cluster::Cluster,
-    policy::{
-        OverrideSpec, PropagationSpec,
-        validation::{invalid_override, invalid_propagation},
-    },
+use fleetdex_crds::policy::{
+    OverrideSpec, PropagationSpec,
+    validation::{invalid_override, invalid_propagation},
 };
 use fleetdex_distribution::{
+    activation::creation_time,
     binding::KnownBinding,
     binding_name::binding_name,
     claim::{Policy, allowed_clusters},
-    cluster::TargetCluster,
     failover::HealthInClusters,
     overrides::ObjectOverrides,
-    placing::PreviousPlacement,
-    plan::DistributionInputs,
-    room::ClusterRoom,
+    plan::{DistributionInputs, NamedTemplate},
     template_name::{KindName, TemplateName},
     templates::is_never_propagated,
 };
@@ -32,6 +29,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use self::parsed_clusters::ParsedClusters;
 use crate::control_plane::{ControlPlaneObject, ControlPlaneObjects, kind_name, kinds};
 
 /// What is wrong with objects that users have written.
@@ -54,9 +52,16 @@ pub struct ReadInputs {
     followed: BTreeSet<KindName>,
 }
 
+/// What was read before, kept while it does not change.
+#[derive(Default)]
+pub struct ParsedInputs {
+    bindings: ParsedBindings,
+    clusters: ParsedClusters,
+}
+
 /// What bindings say that were read before, by their own names.
 #[derive(Default)]
-pub struct ParsedBindings(BTreeMap<TemplateName, ParsedBinding>);
+struct ParsedBindings(BTreeMap<TemplateName, ParsedBinding>);
 
 struct ParsedBinding {
     binding: ControlPlaneObject,
@@ -65,21 +70,26 @@ struct ParsedBinding {
 }
 
 impl ParsedBindings {
-    fn get(&mut self, binding: &ControlPlaneObject) -> Option<&ParsedBinding> {
-        let parsed = self.0.get_mut(&TemplateName::of(&binding.object))?;
+    fn get(&mut self, name: &TemplateName, binding: &ControlPlaneObject) -> Option<&ParsedBinding> {
+        let parsed = self.0.get_mut(name)?;
         let is_same = Arc::ptr_eq(&parsed.binding.object, &binding.object)
             && Arc::ptr_eq(&parsed.binding.status, &binding.status);
         parsed.is_used = is_same;
         is_same.then_some(&*parsed)
     }
 
-    fn add(&mut self, binding: &ControlPlaneObject, known: Option<KnownBinding>) {
+    fn add(
+        &mut self,
+        name: &TemplateName,
+        binding: &ControlPlaneObject,
+        known: Option<KnownBinding>,
+    ) {
         let parsed = ParsedBinding {
             binding: binding.clone(),
             known,
             is_used: true,
         };
-        self.0.insert(TemplateName::of(&binding.object), parsed);
+        self.0.insert(name.clone(), parsed);
     }
 
     fn forget_unused(&mut self) {
@@ -92,10 +102,10 @@ impl ParsedBindings {
 pub fn read(
     control_plane: &ControlPlaneObjects,
     members: &BTreeMap<ClusterName, MemberState>,
-    parsed: &mut ParsedBindings,
+    parsed: &mut ParsedInputs,
 ) -> ReadInputs {
     let mut read = ReadInputs::default();
-    read.add_clusters(control_plane, members);
+    read.add_clusters(control_plane, members, &mut parsed.clusters);
     for kind in [kinds::PROPAGATION_POLICY, kinds::CLUSTER_PROPAGATION_POLICY] {
         for object in control_plane.objects(kind) {
             read.add_policy(&object.object);
@@ -107,8 +117,8 @@ pub fn read(
         }
     }
     for kind in [kinds::BINDING, kinds::CLUSTER_BINDING] {
-        for object in control_plane.objects(kind) {
-            read.add_binding(object, parsed);
+        for (name, object) in control_plane.named_objects(&kind_name(kind)) {
+            read.add_binding(&name, object, &mut parsed.bindings);
         }
     }
     for object in control_plane.objects(kinds::REBALANCER) {
@@ -118,7 +128,7 @@ pub fn read(
         read.add_namespace(&object.object);
     }
     read.add_templates(control_plane);
-    parsed.forget_unused();
+    parsed.bindings.forget_unused();
     read
 }
 
@@ -155,44 +165,20 @@ impl ReadInputs {
         &mut self,
         control_plane: &ControlPlaneObjects,
         members: &BTreeMap<ClusterName, MemberState>,
+        parsed: &mut ParsedClusters,
     ) {
         let objects = control_plane.objects(kinds::CLUSTER).into_iter();
         let objects: BTreeMap<String, ControlPlaneObject> = objects
             .map(|one| (text(&*one.object, &["metadata", "name"]).to_owned(), one))
             .collect();
         for (name, state) in members {
-            let member = &state.member;
-            let registered = objects.get(name.as_str());
-            let registered: Option<Cluster> =
-                registered.and_then(|one| serde_json::from_value((*one.object).clone()).ok());
-            let of_object = registered.as_ref().map(TargetCluster::from);
-            let of_object = of_object.unwrap_or_default();
-            let served = state.discovery.as_ref().map(|discovery| {
-                let served = discovery.served.iter();
-                let kinds = served.map(|one| {
-                    let gvk = &one.resource.gvk;
-                    (gvk.api_version(), gvk.kind.to_string())
-                });
-                kinds.collect()
-            });
-            let summary = registered.as_ref().and_then(|one| one.status.as_ref());
-            if let Some(summary) = summary.and_then(|status| status.resource_summary.as_ref()) {
-                let room = ClusterRoom::of_summary(summary);
+            let (cluster, room) = parsed.cluster(name, state, objects.get(name.as_str()));
+            if let Some(room) = room {
                 self.plan.room.insert(name.as_str().to_owned(), room);
             }
-            // Of a cluster that was never connected nothing is known but what its object says.
-            let served = served.or(of_object.served).unwrap_or_default();
-            self.plan.clusters.push(TargetCluster {
-                name: name.as_str().to_owned(),
-                labels: member.labels.clone(),
-                provider: member.provider.clone().unwrap_or_default(),
-                region: member.region.clone().unwrap_or_default(),
-                zones: member.zones.clone(),
-                taints: of_object.taints,
-                served: Some(served),
-                is_terminating: of_object.is_terminating,
-            });
+            self.plan.clusters.push(cluster);
         }
+        parsed.keep(members);
     }
 
     /// Reads what a user has written; `None`: it is wrong, and has no effect.
@@ -213,7 +199,7 @@ impl ReadInputs {
             None => Ok(spec),
         });
         match spec {
-            Ok(spec) => Some((namespace, name.name, Arc::new(spec))),
+            Ok(spec) => Some((namespace, name.name.clone(), Arc::new(spec))),
             Err(problem) => {
                 self.problems.insert(name, problem);
                 None
@@ -229,6 +215,7 @@ impl ReadInputs {
             self.plan.policies.push(Policy {
                 namespace,
                 name,
+                created: creation_time(object),
                 spec,
             });
         }
@@ -247,12 +234,17 @@ impl ReadInputs {
         }
     }
 
-    fn add_binding(&mut self, binding: ControlPlaneObject, parsed: &mut ParsedBindings) {
-        let known = match parsed.get(&binding) {
+    fn add_binding(
+        &mut self,
+        name: &TemplateName,
+        binding: ControlPlaneObject,
+        parsed: &mut ParsedBindings,
+    ) {
+        let known = match parsed.get(name, &binding) {
             Some(parsed) => parsed.known.clone(),
             None => {
                 let known = self.read_binding(&binding);
-                parsed.add(&binding, known.clone());
+                parsed.add(name, &binding, known.clone());
                 known
             }
         };
@@ -296,8 +288,8 @@ impl ReadInputs {
                 Some(last) => created > *last,
                 None => true,
             };
-            if let Some(previous) = self.plan.previous.get_mut(&name) {
-                previous.is_rebalanced |= is_newer;
+            if is_newer && let Some(previous) = self.plan.previous.get_mut(&name) {
+                Arc::make_mut(previous).is_rebalanced = true;
             }
         }
     }
@@ -321,8 +313,12 @@ impl ReadInputs {
             .collect();
         self.followed = control_plane.followed();
         for kind in self.followed.iter().filter(|kind| !own.contains(*kind)) {
-            let objects = control_plane.objects((&kind.0, &kind.1)).into_iter();
-            self.plan.templates.extend(objects.map(|one| one.object));
+            let objects = control_plane.named_objects(kind).into_iter();
+            let templates = objects.map(|(name, one)| NamedTemplate {
+                name,
+                object: one.object,
+            });
+            self.plan.templates.extend(templates);
         }
     }
 }
@@ -362,14 +358,4 @@ pub fn bound_kinds(control_plane: &ControlPlaneObjects) -> BTreeSet<KindName> {
         }
     }
     bound
-}
-
-/// Where objects are, with the clusters that may still have a copy.
-pub fn clusters_with_copies(previous: &PreviousPlacement) -> BTreeSet<String> {
-    let placed = previous.clusters.keys();
-    let evictions = previous.evictions.iter();
-    let left = evictions
-        .map(|task| &task.from_cluster)
-        .chain(&previous.leaving);
-    placed.chain(left).cloned().collect()
 }

@@ -27,7 +27,7 @@ pub use plan_memory::{PlanMemory, PlanOperations};
 #[derive(Clone, Debug)]
 pub struct OperationQuestion {
     operation: Operation,
-    object: Value,
+    object: Arc<Value>,
     /// The observed object, of a retention.
     observed: Option<Value>,
     replicas: i64,
@@ -35,15 +35,21 @@ pub struct OperationQuestion {
 }
 
 impl OperationQuestion {
-    /// The same operation on values of its own.
-    pub fn of(request: &Request<'_>) -> Self {
-        let mut question = Self {
-            operation: request.operation(),
-            object: request.object().clone(),
+    /// An operation that looks at nothing but an object.
+    pub fn about(operation: Operation, object: Arc<Value>) -> Self {
+        Self {
+            operation,
+            object,
             observed: None,
             replicas: 0,
             items: Vec::new(),
-        };
+        }
+    }
+
+    /// The same operation on values of its own.
+    pub fn of(request: &Request<'_>) -> Self {
+        let object = Arc::new(request.object().clone());
+        let mut question = Self::about(request.operation(), object);
         match request {
             Request::Retain { observed, .. } => question.observed = Some((*observed).clone()),
             Request::Revise { replicas, .. } => question.replicas = *replicas,

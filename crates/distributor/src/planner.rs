@@ -21,6 +21,7 @@ use fleetdex_distribution::{
     brake::DeletionBrake,
     cluster::TargetCluster,
     overrides::ObjectOverrides,
+    placing::PreviousPlacement,
     plan::{self, DistributionPlan, Leftovers},
     template_name::{KindName, TemplateName},
 };
@@ -35,7 +36,7 @@ use crate::{
     bindings::{BindingWriter, WrittenBindings},
     blocking::run_blocking,
     control_plane::{ControlPlane, kind_name, kinds},
-    inputs::{self, ParsedBindings, ReadInputs},
+    inputs::{self, ParsedInputs, ReadInputs},
     interpreting::{Interpreting, PlanMemory, PlanOperations},
     published::{DesiredCluster, PublishedPlan},
     rebalancers::RebalancerWriter,
@@ -54,6 +55,8 @@ const REPEAT: Duration = Duration::from_secs(10);
 const NOT_KNOWN_YET: Duration = Duration::from_secs(1);
 /// The pause before a plan that is known to be needed.
 const SOON: Duration = Duration::from_millis(200);
+/// After so many bindings a plan is published as far as it is written.
+const BINDINGS_AT_ONCE: usize = 256;
 /// A plan asks webhooks one step after the other; more steps than these mean that answers change.
 const MOST_ROUNDS: usize = 12;
 
@@ -93,7 +96,7 @@ pub struct PlannerState {
     memory: PlanMemory,
     made_by: PlanBasis,
     reservations: Reservations,
-    parsed_bindings: ParsedBindings,
+    parsed: ParsedInputs,
     known_bindings: KnownBindings,
 }
 
@@ -153,11 +156,7 @@ impl DistributionPlanner {
         }
         // Read before the objects: what is complete now stays so, or a change notifies.
         let is_complete = self.is_complete(&unserved);
-        let mut read = inputs::read(
-            &objects,
-            &self.clusters.states(),
-            &mut self.state.parsed_bindings,
-        );
+        let mut read = inputs::read(&objects, &self.clusters.states(), &mut self.state.parsed);
         self.board.set_problems(std::mem::take(&mut read.problems));
         if !self.room.add_to(&mut read.plan, &self.clusters) {
             self.bar_deletions();
@@ -181,18 +180,29 @@ impl DistributionPlanner {
 
     /// Writes bindings, and publishes.
     async fn apply(&mut self, plan: DistributionPlan, read: ReadInputs, is_complete: bool) {
-        let leftovers = Leftovers::of(&plan, &read.plan);
+        let leftovers = Arc::new(Leftovers::of(&plan, &read.plan));
         self.state.reservations.placed(&plan, &read.plan.previous);
-        let mut written = self
+        let mut tasks = self
             .bindings
-            .write(&plan, &read, &self.board, &leftovers, is_complete)
-            .await;
+            .tasks(&plan, &read, &self.board, &leftovers, is_complete);
+        let mut written = WrittenBindings::default();
+        // Members get the first objects while the bindings of others are written.
+        while tasks.len() > BINDINGS_AT_ONCE {
+            let others = tasks.split_off(BINDINGS_AT_ONCE);
+            self.bindings.write(tasks, &mut written).await;
+            let open = others.iter().map(|(name, _)| name);
+            let known = written.unwritten.iter().chain(&written.let_go);
+            let unwritten = known.chain(open).cloned().collect();
+            self.publish(&plan, &read, Arc::clone(&leftovers), false, unwritten);
+            tasks = others;
+        }
+        self.bindings.write(tasks, &mut written).await;
         self.state.known_bindings.written(&plan, &read, &written);
         // They are made again, and until then nothing says where their objects are.
         written.unwritten.append(&mut written.let_go);
         let objects = self.control_plane.objects();
         self.rebalancers.write(objects, &read).await;
-        self.publish(&plan, &read, leftovers, is_complete, written);
+        self.publish(&plan, &read, leftovers, is_complete, written.unwritten);
     }
 
     /// What is not known of the control plane.
@@ -316,21 +326,26 @@ impl DistributionPlanner {
         &self,
         plan: &DistributionPlan,
         read: &ReadInputs,
-        leftovers: Leftovers,
+        leftovers: Arc<Leftovers>,
         is_complete: bool,
-        written: WrittenBindings,
+        unwritten: BTreeSet<TemplateName>,
     ) {
-        let mut copies: BTreeMap<String, BTreeSet<KindName>> = BTreeMap::new();
-        for (name, previous) in &read.plan.previous {
-            for cluster in inputs::clusters_with_copies(previous) {
-                let kinds = copies.entry(cluster).or_default();
-                kinds.insert(name.kind_name());
+        let bound: Vec<(KindName, &Arc<PreviousPlacement>)> = read
+            .plan
+            .previous
+            .iter()
+            .map(|(name, previous)| (name.kind_name(), previous))
+            .collect();
+        let mut copies: BTreeMap<&str, BTreeSet<&KindName>> = BTreeMap::new();
+        for (kind, previous) in &bound {
+            for cluster in previous.clusters_with_copies() {
+                copies.entry(cluster).or_default().insert(kind);
             }
         }
         let before = Arc::clone(&self.published.borrow());
         let mut clusters = PublishedPlan::of(plan, copies, &before);
-        if !written.unwritten.is_empty() {
-            keep_unwritten(&mut clusters, &before, &written.unwritten);
+        if !unwritten.is_empty() {
+            keep_unwritten(&mut clusters, &before, &unwritten);
         }
         let released = read.bindings.iter().filter(|(_, binding)| {
             let path = ["metadata", "annotations", ALLOW_DELETION];
@@ -346,9 +361,9 @@ impl DistributionPlanner {
         self.board.set_plan(plan, read, (self.clock)());
         self.published.send_replace(Arc::new(PublishedPlan {
             clusters,
-            leftovers: Arc::new(leftovers),
+            leftovers,
             is_complete,
-            unwritten: Arc::new(written.unwritten),
+            unwritten: Arc::new(unwritten),
             released: Arc::new(released.cloned().collect()),
             brake: self.brake,
         }));

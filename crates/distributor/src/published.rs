@@ -10,7 +10,7 @@ use fleetdex_distribution::{
     brake::DeletionBrake,
     marks,
     object_text::ObjectText,
-    plan::{DistributionPlan, Leftovers},
+    plan::{DistributionPlan, Leftovers, PlannedObject},
     template_name::{KindName, TemplateName},
 };
 
@@ -79,23 +79,31 @@ impl PublishedPlan {
     /// those that are planned. A cluster of which nothing has changed keeps what `before` has.
     pub fn of(
         plan: &DistributionPlan,
-        mut copies: BTreeMap<String, BTreeSet<KindName>>,
+        copies: BTreeMap<&str, BTreeSet<&KindName>>,
         before: &Self,
     ) -> BTreeMap<String, Arc<DesiredCluster>> {
         let mut clusters: BTreeMap<&str, DesiredCluster> = BTreeMap::new();
-        for one in &plan.objects {
-            let name = &one.resource;
-            let cluster = clusters.entry(&one.cluster).or_default();
-            let kind = name.kind_name();
-            if !cluster.kinds.contains(&kind) {
-                cluster.kinds.insert(kind);
-            }
-            let desired = DesiredObject {
-                object: one.object.clone(),
-                overwrites: one.overwrites,
-                is_only_needed: one.is_only_needed,
+        for objects in plan
+            .objects
+            .chunk_by(|one, other| one.cluster == other.cluster)
+        {
+            let Some(first) = objects.first() else {
+                continue;
             };
-            cluster.objects.insert(name.clone(), desired);
+            let cluster = clusters.entry(&first.cluster).or_default();
+            for of_kind in objects.chunk_by(has_same_kind) {
+                let kinds = of_kind.first().map(|one| one.resource.kind_name());
+                cluster.kinds.extend(kinds);
+            }
+            let desired = objects.iter().map(|one| {
+                let desired = DesiredObject {
+                    object: one.object.clone(),
+                    overwrites: one.overwrites,
+                    is_only_needed: one.is_only_needed,
+                };
+                (one.resource.clone(), desired)
+            });
+            cluster.objects = desired.collect();
         }
         for one in &plan.conflicts {
             let cluster = clusters.entry(&one.cluster).or_default();
@@ -103,23 +111,21 @@ impl PublishedPlan {
                 .conflicts
                 .insert(one.resource.clone(), one.reason.clone());
         }
-        for name in copies.keys() {
-            clusters.entry(name).or_default();
+        for (name, kinds) in copies {
+            let cluster = clusters.entry(name).or_default();
+            cluster.kinds.extend(kinds.into_iter().cloned());
         }
-        let mut made: BTreeMap<String, DesiredCluster> = clusters
-            .into_iter()
-            .map(|(name, cluster)| (name.to_owned(), cluster))
-            .collect();
-        for (name, cluster) in &mut made {
-            cluster
-                .kinds
-                .append(copies.entry(name.clone()).or_default());
-        }
-        let kept = made.into_iter().map(|(name, cluster)| {
-            let same = before.clusters.get(&name);
+        let kept = clusters.into_iter().map(|(name, cluster)| {
+            let same = before.clusters.get(name);
             let same = same.filter(|same| ***same == cluster).cloned();
-            (name, same.unwrap_or_else(|| Arc::new(cluster)))
+            let kept = same.unwrap_or_else(|| Arc::new(cluster));
+            (name.to_owned(), kept)
         });
         kept.collect()
     }
+}
+
+fn has_same_kind(one: &PlannedObject, other: &PlannedObject) -> bool {
+    let (one, other) = (&one.resource, &other.resource);
+    (&one.api_version, &one.kind) == (&other.api_version, &other.kind)
 }

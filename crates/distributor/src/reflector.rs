@@ -143,6 +143,15 @@ impl<R: Reflect> Reflected<R> {
         self.contents.read().objects.keys().cloned().collect()
     }
 
+    /// All objects, with their names.
+    pub fn named(&self) -> Vec<(TemplateName, R::Kept)> {
+        let contents = self.contents.read();
+        let objects = contents.objects.iter();
+        objects
+            .map(|(name, held)| (name.clone(), held.kept.clone()))
+            .collect()
+    }
+
     /// All objects.
     pub fn all(&self) -> Vec<R::Kept> {
         let contents = self.contents.read();

@@ -1,6 +1,6 @@
 //! Replicas that were placed a moment ago, and whose pods are not seen in their clusters yet.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use fleetdex_distribution::{
     placing::PreviousPlacement, plan::DistributionPlan, room::ClusterRoom,
@@ -38,7 +38,7 @@ impl Reservations {
     pub fn placed(
         &mut self,
         plan: &DistributionPlan,
-        previous: &BTreeMap<TemplateName, PreviousPlacement>,
+        previous: &BTreeMap<TemplateName, Arc<PreviousPlacement>>,
     ) {
         for binding in &plan.bindings {
             let before = previous.get(&binding.resource);

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::{
-    inputs::{Problems, ReadInputs, clusters_with_copies},
+    inputs::{Problems, ReadInputs},
     wall_clock::WallClock,
 };
 
@@ -181,16 +181,15 @@ impl StatusBoard {
     /// A new plan.
     pub fn set_plan(&self, plan: &DistributionPlan, read: &ReadInputs, now: Timestamp) {
         let awaited = awaited(plan, read);
-        let chosen: Vec<(&TemplateName, BTreeSet<String>)> = plan
-            .bindings
-            .iter()
-            .map(|binding| (&binding.resource, binding.cluster_names()))
-            .collect();
         let mut state = self.state.lock();
         state.awaited = awaited;
-        for (name, clusters) in chosen {
-            if let Some(absent) = state.absent.get_mut(name) {
-                absent.retain(|cluster| !clusters.contains(cluster));
+        for binding in &plan.bindings {
+            if let Some(absent) = state.absent.get_mut(&binding.resource)
+                && !absent.is_empty()
+            {
+                for target in &binding.clusters {
+                    absent.remove(&target.name);
+                }
             }
         }
         let mut bindings = BTreeMap::new();
@@ -207,13 +206,14 @@ impl StatusBoard {
                 (None, Some(placed_at)) if is_where_it_was(planned, read) => *placed_at,
                 _ => now,
             };
-            let is_same = before
-                .as_ref()
-                .is_some_and(|(before, when)| before == planned && *when == placed_at);
-            if !is_same {
+            let is_same = |(before, when): &(PlannedBinding, Timestamp)| {
+                before == planned && *when == placed_at
+            };
+            let binding = before.filter(is_same).unwrap_or_else(|| {
                 state.changed.insert(name.clone());
-            }
-            bindings.insert(name.clone(), (planned.clone(), placed_at));
+                (planned.clone(), placed_at)
+            });
+            bindings.insert(name.clone(), binding);
         }
         let gone = std::mem::replace(&mut state.bindings, bindings);
         let BoardState {
@@ -327,16 +327,16 @@ impl StatusBoard {
 /// What clusters may have had by their bindings, and do not get by a plan.
 fn awaited(plan: &DistributionPlan, read: &ReadInputs) -> BTreeMap<String, BTreeSet<TemplateName>> {
     let planned = plan.bindings.iter();
-    let planned: BTreeMap<&TemplateName, BTreeSet<String>> = planned
-        .map(|binding| (&binding.resource, binding.cluster_names()))
+    let planned: BTreeMap<&TemplateName, &PlannedBinding> = planned
+        .map(|binding| (&binding.resource, binding))
         .collect();
     let mut awaited: BTreeMap<String, BTreeSet<TemplateName>> = BTreeMap::new();
     for (name, previous) in &read.plan.previous {
-        let chosen = planned.get(name);
-        for cluster in clusters_with_copies(previous) {
-            if !chosen.is_some_and(|chosen| chosen.contains(&cluster)) {
-                awaited.entry(cluster).or_default().insert(name.clone());
-            }
+        let planned = planned.get(name);
+        let targets = planned.map_or(&[][..], |planned| &planned.clusters);
+        for cluster in previous.left_by(targets) {
+            let names = awaited.entry(cluster.to_owned()).or_default();
+            names.insert(name.clone());
         }
     }
     awaited

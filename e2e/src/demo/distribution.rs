@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     printing::{heading, show_command},
@@ -47,11 +47,13 @@ pub async fn show(fleet: &Fleet, session: &Session, operator: &Operator) -> Resu
     heading("What the members report, summed up on the control plane");
     // Nothing runs the pods of the demo: their status is written here.
     for (member, replicas) in [("member1", 2), ("member2", 1)] {
-        let status = format!(
-            "{{\"status\":{{\"observedGeneration\":99,\"replicas\":{replicas},\
-             \"updatedReplicas\":{replicas},\"readyReplicas\":{replicas},\
-             \"availableReplicas\":{replicas}}}}}"
-        );
+        let generation = format!("kubectl --context {member} {GREETER} -o json");
+        let found: Value = serde_json::from_str(&session.shell(&generation).await?)
+            .context("reading a Deployment")?;
+        let status = json!({"status": {
+            "observedGeneration": found["metadata"]["generation"], "replicas": replicas,
+            "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas,
+        }});
         let patch = format!(
             "kubectl --context {member} -n default patch deployment greeter --subresource=status \
              --type=merge -p '{status}'"

@@ -387,6 +387,7 @@ async fn patches(at: &mut Transcript) {
     let nowhere = "api/v1/namespaces/nowhere/configmaps/patched";
     at.apply("in a namespace that is not there", nowhere, "us", &absent)
         .await;
+    only_created(at).await;
     let merged = format!("{path}?fieldManager=us");
     let finalizers =
         json!({ "data": { "y": null, "m": "1" }, "metadata": { "finalizers": ["example.com/a"] } });
@@ -418,6 +419,29 @@ async fn patches(at: &mut Transcript) {
     at.patch("without the finalizer", &merged, MERGE, &none)
         .await;
     at.get("what is gone", &path).await;
+}
+
+/// With a version that no object has, what is applied is created or refused.
+async fn only_created(at: &mut Transcript) {
+    for (collection, api_version, kind) in [
+        (MAPS, "v1", "ConfigMap"),
+        (WIDGETS, "example.com/v1", "Widget"),
+    ] {
+        let path = format!("{collection}/created");
+        for (manager, label) in [("us", "first"), ("us", "second"), ("them", "first")] {
+            let object = json!({
+                "apiVersion": api_version, "kind": kind,
+                "metadata": {
+                    "name": "created", "namespace": "likeness", "resourceVersion": "1",
+                    "labels": {"at": label},
+                },
+            });
+            at.apply("only if there is none", &path, manager, &object)
+                .await;
+        }
+        at.get("what was created", &path).await;
+        at.delete("what was created", &path).await;
+    }
 }
 
 async fn lists(at: &mut Transcript) {

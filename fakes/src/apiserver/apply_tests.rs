@@ -103,6 +103,23 @@ async fn applied_objects_are_created_changed_and_left_alone_when_nothing_changes
 }
 
 #[tokio::test(start_paused = true)]
+async fn with_a_version_of_no_object_one_is_created_or_refused() {
+    let caller = Caller::new();
+    let mut sent = map(json!({ "x": "1" }));
+    sent["metadata"]["resourceVersion"] = "1".into();
+    let (code, created) = caller.apply(MAP, "us", sent.clone()).await;
+    assert_eq!(code, 201);
+    assert_ne!(version(&created), "1");
+    let fields = &manager(&created, "us")["fieldsV1"];
+    assert_eq!(*fields, json!({ "f:data": { "f:x": {} } }));
+    for manager in ["us", "them"] {
+        let (code, status) = caller.apply(MAP, manager, sent.clone()).await;
+        assert_eq!((code, &status["reason"]), (409, &json!("Conflict")));
+    }
+    assert_eq!(caller.get(MAP).await, (200, created));
+}
+
+#[tokio::test(start_paused = true)]
 async fn fields_of_other_managers_stay_and_can_be_taken_over() {
     let caller = Caller::new();
     caller

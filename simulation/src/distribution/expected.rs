@@ -13,6 +13,7 @@ use fleetdex_core::{
 };
 use fleetdex_crds::cluster::Cluster;
 use fleetdex_distribution::{
+    activation::creation_time,
     binding::KnownBinding,
     claim::Policy,
     cluster::TargetCluster,
@@ -70,7 +71,7 @@ impl Expected {
         let templates: BTreeSet<TemplateName> = inputs
             .templates
             .iter()
-            .map(|object| TemplateName::of(object))
+            .map(|one| one.name.clone())
             .collect();
         let bound: BTreeSet<TemplateName> = inputs.previous.keys().cloned().collect();
         Ok(Self {
@@ -92,9 +93,7 @@ impl Expected {
 /// Members that were never connected get nothing. An object that was placed without them stays as
 /// it was placed. An operator may not know of a taint yet.
 fn most_replicas(mut inputs: DistributionInputs, rules: &BuiltInRules) -> BTreeMap<Place, i64> {
-    inputs
-        .templates
-        .retain(|object| text(&**object, &["kind"]) == "Deployment");
+    inputs.templates.retain(|one| one.name.kind == "Deployment");
     let mut most = BTreeMap::new();
     add_most_replicas(&mut inputs, rules, &mut most);
     if inputs.clusters.iter().any(|one| !one.taints.is_empty()) {
@@ -117,7 +116,7 @@ fn add_most_replicas(
         for (number, cluster) in inputs.clusters.iter_mut().enumerate() {
             let is_connected = connected & (1 << number) != 0;
             let kinds = served.iter().filter(|_| is_connected).cloned();
-            cluster.served = Some(kinds.collect());
+            cluster.served = Some(Arc::new(kinds.collect()));
         }
         let plan = without_bugs(|| plan(inputs, rules));
         for binding in plan.bindings {
@@ -161,6 +160,7 @@ fn inputs(control_plane: &Server) -> anyhow::Result<DistributionInputs> {
             inputs.policies.push(Policy {
                 namespace,
                 name,
+                created: creation_time(&object),
                 spec,
             });
         }
@@ -184,7 +184,7 @@ fn inputs(control_plane: &Server) -> anyhow::Result<DistributionInputs> {
     for (resource, _, _) in DISTRIBUTED {
         for mut object in objects(control_plane, resource)? {
             without_server_fields(&mut object);
-            inputs.templates.push(Arc::new(object));
+            inputs.templates.push(object.into());
         }
     }
     Ok(inputs)
@@ -216,9 +216,9 @@ fn add_health(
 
 fn policy<T: DeserializeOwned>(object: &Value) -> anyhow::Result<(Option<String>, String, Arc<T>)> {
     let name = TemplateName::of(object);
-    let namespace = Some(name.namespace).filter(|namespace| !namespace.is_empty());
+    let namespace = Some(name.namespace.clone()).filter(|namespace| !namespace.is_empty());
     let spec = T::deserialize(&object["spec"])?;
-    Ok((namespace, name.name, Arc::new(spec)))
+    Ok((namespace, name.name.clone(), Arc::new(spec)))
 }
 
 /// Removes what the distributor does not look at.

@@ -9,7 +9,9 @@ use std::{
 use fakes::apiserver::{ClientWrite, Server};
 use fleetdex_core::model::ClusterName;
 use fleetdex_distribution::{
-    binding::KnownBinding, plan::LeftoverFate, template_name::TemplateName,
+    binding::KnownBinding,
+    plan::LeftoverFate,
+    template_name::{NameParts, TemplateName},
 };
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
@@ -283,9 +285,9 @@ impl GuardState {
                 .as_ref()
                 .and_then(|object| KnownBinding::read(object).ok());
             let places = known.map(|known| {
-                let clusters = known.previous.clusters.into_keys();
-                let evictions = known.previous.evictions.into_iter();
-                let evictions = evictions.map(|task| task.from_cluster);
+                let clusters = known.previous.clusters.keys().cloned();
+                let evictions = known.previous.evictions.iter();
+                let evictions = evictions.map(|task| task.from_cluster.clone());
                 let clusters = clusters.chain(evictions);
                 let places = clusters.map(|cluster| (cluster, known.name.clone()));
                 places.collect()
@@ -303,12 +305,12 @@ impl GuardState {
             self.violated("nothing of this kind is distributed", member, write);
             return;
         };
-        let name = TemplateName {
+        let name = TemplateName::from(NameParts {
             api_version: (*api_version).to_owned(),
             kind: (*kind).to_owned(),
             namespace: write.namespace.clone(),
             name: write.name.clone(),
-        };
+        });
         let place = (member.to_owned(), name);
         let origin = origin(&self.control_plane, member);
         let is_copy = |object: &Option<Value>| {

@@ -133,8 +133,10 @@ fn moves(binding: Option<&Value>) -> BTreeSet<Place> {
     let Some(Ok(KnownBinding { name, previous, .. })) = known else {
         return BTreeSet::new();
     };
-    let leaving = previous.leaving.into_iter();
-    leaving.map(|cluster| (cluster, name.clone())).collect()
+    let leaving = previous.leaving.iter();
+    leaving
+        .map(|cluster| (cluster.clone(), name.clone()))
+        .collect()
 }
 
 /// How long a copy stays in the cluster that it is evicted from.
@@ -150,7 +152,7 @@ fn evictions(binding: Option<&Value>) -> BTreeMap<Place, Evicted> {
     let Some(Ok(KnownBinding { name, previous, .. })) = known else {
         return BTreeMap::new();
     };
-    let tasks = previous.evictions.into_iter();
+    let tasks = previous.evictions.iter();
     let of_ours = tasks.filter(|task| task.producer == PRODUCER);
     of_ours
         .map(|task| {
@@ -158,7 +160,7 @@ fn evictions(binding: Option<&Value>) -> BTreeMap<Place, Evicted> {
                 Some("Directly") => Evicted::Directly,
                 _ => Evicted::Gracefully,
             };
-            ((task.from_cluster, name.clone()), mode)
+            ((task.from_cluster.clone(), name.clone()), mode)
         })
         .collect()
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use fakes::apiserver::{Editor, Extent, Fault, Server};
 use fleetdex_distribution::{
-    marks::WRITTEN_ANNOTATION, template_name::TemplateName, templates::CONTROL_PLANE_LABEL,
+    marks::WRITTEN_ANNOTATION,
+    template_name::{NameParts, TemplateName},
+    templates::CONTROL_PLANE_LABEL,
 };
 use rand::{RngExt, seq::IndexedRandom};
 use serde_json::{Value, json};
@@ -203,11 +205,11 @@ impl World {
         };
         let kind = DISTRIBUTED.iter().find(|kind| kind.0 == resource);
         let (_, api_version, kind) = kind.copied().unwrap_or_default();
-        let name = TemplateName {
+        let name = TemplateName::from(NameParts {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
-            ..TemplateName::of(&object)
-        };
+            ..NameParts::clone(&TemplateName::of(&object))
+        });
         let namespace = name.namespace.as_str();
         let is_there = server.object(resource, Some(namespace), &name.name);
         let has_namespace = server.object(NAMESPACES, None, namespace);
@@ -258,12 +260,12 @@ impl World {
                 }
             }
         }
-        let namespace = TemplateName {
+        let namespace = TemplateName::from(NameParts {
             api_version: "v1".to_owned(),
             kind: "Namespace".to_owned(),
             namespace: String::new(),
             name: NAMESPACE.to_owned(),
-        };
+        });
         self.delete_in(member, server, NAMESPACES, &namespace)
     }
 

@@ -108,8 +108,8 @@ impl World {
             // What could not be placed stays where it is. Otherwise each eviction ends, when its
             // grace is over at the latest.
             if planned.unschedulable.is_none() {
-                let evicted = known.evictions.into_iter().map(|task| task.from_cluster);
-                let leaving: BTreeSet<String> = known.leaving.into_iter().chain(evicted).collect();
+                let evicted = known.evictions.iter().map(|task| &task.from_cluster);
+                let leaving: BTreeSet<&String> = known.leaving.iter().chain(evicted).collect();
                 if !leaving.is_empty() {
                     wrong.push(format!("{name} is still leaving {leaving:?}"));
                 }

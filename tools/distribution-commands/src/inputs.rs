@@ -18,6 +18,7 @@ use fleetdex_crds::{
     },
 };
 use fleetdex_distribution::{
+    activation::creation_time,
     binding::KnownBinding,
     claim::{Policy, allowed_clusters},
     cluster::TargetCluster,
@@ -150,7 +151,7 @@ impl InputReader {
             file: &source,
             object: &shown,
         };
-        self.add_object(&gvk, &origin, name, object)
+        self.add_object(&gvk, &origin, &name, object)
     }
 
     /// Adds an object of the control plane. Where a file has one of its name, that one keeps what
@@ -170,14 +171,14 @@ impl InputReader {
             file: CONTROL_PLANE,
             object: &shown,
         };
-        self.add_object(gvk, &origin, name, object)
+        self.add_object(gvk, &origin, &name, object)
     }
 
     fn add_object(
         &mut self,
         gvk: &Gvk,
         origin: &FileOrigin<'_>,
-        name: TemplateName,
+        name: &TemplateName,
         object: Value,
     ) -> Result<(), PlanInputError> {
         let plan = &mut self.inputs.plan;
@@ -194,7 +195,7 @@ impl InputReader {
                 let summary = cluster.status.and_then(|status| status.resource_summary);
                 if let Some(summary) = summary {
                     let room = ClusterRoom::of_summary(&summary);
-                    plan.room.insert(name.name, room);
+                    plan.room.insert(name.name.clone(), room);
                 }
             }
             ("policy.karmada.io", "PropagationPolicy" | "ClusterPropagationPolicy") => {
@@ -202,7 +203,8 @@ impl InputReader {
                 origin.valid(&invalid_propagation(&spec, namespace.as_deref()))?;
                 plan.policies.push(Policy {
                     namespace,
-                    name: name.name,
+                    name: name.name.clone(),
+                    created: creation_time(&object),
                     spec: Arc::new(spec),
                 });
             }
@@ -211,7 +213,7 @@ impl InputReader {
                 origin.valid(&invalid_override(&spec, namespace.as_deref()))?;
                 plan.overrides.push(ObjectOverrides {
                     namespace,
-                    name: name.name,
+                    name: name.name.clone(),
                     spec: Arc::new(spec),
                 });
             }
@@ -230,10 +232,10 @@ impl InputReader {
             _ => {
                 if (&*gvk.group, &*gvk.kind) == ("", "Namespace") {
                     let clusters = allowed_clusters(&object);
-                    let clusters = clusters.map(|clusters| (name.name, clusters));
+                    let clusters = clusters.map(|clusters| (name.name.clone(), clusters));
                     plan.allowed_clusters.extend(clusters);
                 }
-                plan.templates.push(Arc::new(with_defaults(gvk, object)));
+                plan.templates.push(with_defaults(gvk, object).into());
             }
         }
         Ok(())
@@ -301,7 +303,7 @@ impl InputReader {
                     _ => true,
                 };
                 if let Some(previous) = self.inputs.plan.previous.get_mut(&name) {
-                    previous.is_rebalanced |= is_newer;
+                    Arc::make_mut(previous).is_rebalanced |= is_newer;
                 }
             }
         }

@@ -10,7 +10,7 @@ use fleetdex_core::model::Gvk;
 use fleetdex_distribution::{
     placing::needs_room,
     plan::{self, DistributionInputs, DistributionPlan},
-    template_name::TemplateName,
+    template_name::{NameParts, TemplateName},
 };
 use fleetdex_interpreter::value::text;
 
@@ -209,15 +209,15 @@ fn kind_of(name: &TemplateName) -> Gvk {
 
 /// The UID of the control plane, that of its namespace `kube-system`.
 fn control_plane_uid(inputs: &DistributionInputs) -> Option<Arc<str>> {
-    let name = TemplateName {
+    let name = TemplateName::from(NameParts {
         api_version: "v1".to_owned(),
         kind: "Namespace".to_owned(),
         namespace: String::new(),
         name: "kube-system".to_owned(),
-    };
+    });
     let mut templates = inputs.templates.iter();
-    let namespace = templates.find(|object| TemplateName::of(object) == name)?;
-    let uid = text(&**namespace, &["metadata", "uid"]);
+    let namespace = templates.find(|one| one.name == name)?;
+    let uid = text(&*namespace.object, &["metadata", "uid"]);
     (!uid.is_empty()).then(|| uid.into())
 }
 
@@ -233,6 +233,7 @@ fn add_observed(inputs: &mut DistributionInputs, observed: ObjectsOfClusters) {
 
 #[cfg(test)]
 mod tests {
+    use fleetdex_distribution::plan::NamedTemplate;
     use serde_json::json;
 
     use super::*;
@@ -240,7 +241,7 @@ mod tests {
     #[test]
     fn the_control_plane_is_known_by_its_namespace() {
         let namespace = |name: &str, uid: &str| {
-            Arc::new(json!({
+            NamedTemplate::from(json!({
                 "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": uid},
             }))
         };
@@ -255,9 +256,11 @@ mod tests {
 
     #[test]
     fn what_files_say_of_members_comes_first() {
-        let name = |name: &str| TemplateName {
-            name: name.to_owned(),
-            ..TemplateName::default()
+        let name = |name: &str| {
+            TemplateName::from(NameParts {
+                name: name.to_owned(),
+                ..NameParts::default()
+            })
         };
         let objects = |names: &[&str], value: i64| {
             let objects = names.iter().map(|one| (name(one), json!(value)));

@@ -6,6 +6,7 @@ fn policy(namespace: Option<&str>, name: &str, spec: Value) -> Policy {
     Policy {
         namespace: namespace.map(str::to_owned),
         name: name.to_owned(),
+        created: None,
         spec: Arc::new(serde_json::from_value(spec).unwrap()),
     }
 }

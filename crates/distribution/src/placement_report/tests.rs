@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::{ready::ready_replicas, *};
+use crate::template_name::NameParts;
 
 /// A binding of the Deployment `shop/web` with this spec and status.
 fn binding(spec: &Value, status: &Value) -> Value {
@@ -247,10 +248,10 @@ fn ready_replicas_are_read_of_kinds_that_count_them() {
         ("apps/v1", Value::Null, None),
         ("apps/v1", json!("ready"), None),
     ] {
-        let object = TemplateName {
+        let object = TemplateName::from(NameParts {
             api_version: api_version.to_owned(),
-            ..TemplateName::default()
-        };
+            ..NameParts::default()
+        });
         let found = ready_replicas(&object, &status, true);
         assert_eq!(found, expected, "{api_version} {status}");
     }

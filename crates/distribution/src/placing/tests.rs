@@ -46,8 +46,7 @@ impl Case {
         let clusters = clusters(&self.clusters);
         Placer {
             object: &PlacedObject {
-                api_version: "apps/v1".to_owned(),
-                kind: "Deployment".to_owned(),
+                kind: ("apps/v1".to_owned(), "Deployment".to_owned()),
                 replicas: self.replicas,
                 ..PlacedObject::default()
             },

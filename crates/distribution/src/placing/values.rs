@@ -5,15 +5,13 @@ use std::collections::BTreeSet;
 use fleetdex_crds::{binding::GracefulEvictionTask, policy::ClusterPlacement};
 use serde::Serialize;
 
-use crate::{claim::PolicyName, division::Shares};
+use crate::{claim::PolicyName, division::Shares, template_name::KindName};
 
 /// What is placed.
 #[derive(Clone, Debug, Default)]
 pub struct PlacedObject {
-    /// Group and version.
-    pub api_version: String,
-    /// Kind.
-    pub kind: String,
+    /// Its kind.
+    pub kind: KindName,
     /// UID; decides who gets the odd replica.
     pub uid: String,
     /// The replicas, if the object has replicas or its pods require something.
@@ -37,6 +35,8 @@ pub struct PreviousPlacement {
     pub is_needed_only: bool,
     /// The policy that has claimed it.
     pub claimed_by: Option<PolicyName>,
+    /// The content for which its lazy policy had an effect: see [`crate::activation`].
+    pub activated_for: Option<String>,
     /// The rules by which it was placed, if they are known.
     pub placement: Option<ClusterPlacement>,
     /// The group of clusters that was used.
@@ -45,6 +45,29 @@ pub struct PreviousPlacement {
     pub is_rebalanced: bool,
     /// Whether clusters keep the object when it is deleted from the control plane.
     pub preserves: bool,
+}
+
+impl PreviousPlacement {
+    /// Where the object is, with the clusters that may still have a copy; some come twice.
+    pub fn clusters_with_copies(&self) -> impl Iterator<Item = &str> {
+        let evictions = self.evictions.iter();
+        let left = evictions.map(|task| &task.from_cluster);
+        let left = left.chain(&self.leaving);
+        self.clusters.keys().chain(left).map(String::as_str)
+    }
+
+    /// The clusters that may have a copy and are no target.
+    pub fn left_by(&self, targets: &[PlacedReplicas]) -> BTreeSet<&str> {
+        let targets = targets.iter().map(|target| target.name.as_str());
+        if targets.clone().eq(self.clusters_with_copies()) {
+            return BTreeSet::new();
+        }
+        let targets: BTreeSet<&str> = targets.collect();
+        let with_copies = self.clusters_with_copies();
+        with_copies
+            .filter(|cluster| !targets.contains(cluster))
+            .collect()
+    }
 }
 
 /// A cluster and its replicas.

@@ -6,10 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use fleetdex_interpreter::value::{group, integer, text};
+use fleetdex_interpreter::value::{group, integer};
 use serde_json::Value;
 
-use super::values::{DistributionInputs, PlannedBinding, SkippedObject};
+use super::values::{DistributionInputs, NamedTemplate, PlannedBinding, SkippedObject};
 use crate::{
     claim::{self, Policy, PolicyName},
     desired::write_order,
@@ -41,9 +41,8 @@ impl Claimed<'_> {
 pub(super) fn claimed(inputs: &DistributionInputs) -> (Vec<Claimed<'_>>, Vec<SkippedObject>) {
     let (mut claimed, mut skipped) = (Vec::new(), Vec::new());
     let policies = policies_by_kind(inputs);
-    for object in &inputs.templates {
-        let name = TemplateName::of(object);
-        let previous = inputs.previous.get(&name);
+    for NamedTemplate { name, object } in &inputs.templates {
+        let previous = inputs.previous.get(name);
         let noted = previous.and_then(|previous| previous.claimed_by.clone());
         let claimed_by = PolicyName::of_annotations(object).or(noted);
         let kind = (name.api_version.as_str(), name.kind.as_str());
@@ -53,11 +52,11 @@ pub(super) fn claimed(inputs: &DistributionInputs) -> (Vec<Claimed<'_>>, Vec<Ski
         };
         match never_propagated(object) {
             Some(reason) => skipped.push(SkippedObject {
-                resource: name,
+                resource: name.clone(),
                 reason: reason.to_owned(),
             }),
             None => claimed.push(Claimed {
-                name,
+                name: name.clone(),
                 object,
                 policy,
             }),
@@ -94,13 +93,13 @@ fn policies_by_kind(inputs: &DistributionInputs) -> BTreeMap<(&str, &str), Vec<&
 
 /// The values of the control plane's priority classes.
 fn priority_classes(inputs: &DistributionInputs) -> BTreeMap<&str, i64> {
-    let classes = inputs.templates.iter().filter(|object| {
-        text(&***object, &["kind"]) == "PriorityClass" && group(&***object) == "scheduling.k8s.io"
+    let classes = inputs.templates.iter().filter(|class| {
+        class.name.kind == "PriorityClass" && group(&*class.object) == "scheduling.k8s.io"
     });
     classes
         .map(|class| {
-            let value = integer(&**class, &["value"]).unwrap_or(0);
-            (text(&**class, &["metadata", "name"]), value)
+            let value = integer(&*class.object, &["value"]).unwrap_or(0);
+            (class.name.name.as_str(), value)
         })
         .collect()
 }

@@ -40,11 +40,11 @@ impl CompanionGroups {
         policy: &Policy,
         object: &Value,
         name: &TemplateName,
-        clusters: &BTreeSet<String>,
+        clusters: impl Fn() -> BTreeSet<String>,
     ) {
         for group in groups(policy, object).into_iter().flatten() {
             let members = self.0.entry(group).or_default();
-            members.insert(name.clone(), clusters.clone());
+            members.insert(name.clone(), clusters());
         }
     }
 

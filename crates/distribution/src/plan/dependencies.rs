@@ -7,13 +7,10 @@ use std::{
 };
 
 use fleetdex_core::selector::LabelSelector;
-use fleetdex_interpreter::{
-    request::DependentObject,
-    value::{map, text},
-};
+use fleetdex_interpreter::{request::DependentObject, value::map};
 use serde_json::Value;
 
-use super::values::{DistributionInputs, Requirer};
+use super::values::{DistributionInputs, NamedTemplate, Requirer};
 use crate::{claim::Policy, template_name::TemplateName, templates::never_propagated};
 
 /// What objects need, by kind and namespace.
@@ -46,6 +43,9 @@ impl Dependencies {
     /// The objects that need an object, each once: where it is needed for several others, with the
     /// clusters of all of them.
     pub fn of(&self, name: &TemplateName, object: &Value) -> Vec<Rc<Requirer>> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
         let key = (
             name.api_version.clone(),
             name.kind.clone(),
@@ -84,14 +84,10 @@ impl<'a> TemplatesByKind<'a> {
         if !policies.any(|policy| policy.spec.propagate_deps) {
             return by_kind;
         }
-        for object in &inputs.templates {
-            let key = (
-                text(&**object, &["apiVersion"]),
-                text(&**object, &["kind"]),
-                text(&**object, &["metadata", "namespace"]),
-            );
-            let name = text(&**object, &["metadata", "name"]);
-            by_kind.0.entry(key).or_default().insert(name, object);
+        for NamedTemplate { name, object } in &inputs.templates {
+            let key = (&*name.api_version, &*name.kind, &*name.namespace);
+            let objects = by_kind.0.entry(key).or_default();
+            objects.insert(&name.name, object);
         }
         by_kind
     }

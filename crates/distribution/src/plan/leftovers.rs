@@ -55,8 +55,7 @@ impl Leftovers {
     /// What a plan leaves over.
     pub fn of(plan: &DistributionPlan, inputs: &DistributionInputs) -> Self {
         let templates = inputs.templates.iter();
-        let templates: BTreeSet<TemplateName> =
-            templates.map(|object| TemplateName::of(object)).collect();
+        let templates = templates.map(|one| one.name.clone()).collect();
         let resting = resting(plan, inputs);
         let needed_by_resting = |previous: &PreviousPlacement| {
             previous.required_by.iter().any(|one| resting.contains(one))
@@ -152,12 +151,11 @@ impl Leftovers {
 pub fn resting(plan: &DistributionPlan, inputs: &DistributionInputs) -> BTreeSet<(String, String)> {
     let planned: BTreeSet<&TemplateName> = plan.bindings.iter().map(|one| &one.resource).collect();
     let templates = inputs.templates.iter();
-    let templates: BTreeSet<TemplateName> =
-        templates.map(|object| TemplateName::of(object)).collect();
+    let templates: BTreeSet<&TemplateName> = templates.map(|one| &one.name).collect();
     let binding_of = |name: &TemplateName| (name.namespace.clone(), binding_name(name));
     let previous = inputs.previous.iter();
     let unplanned =
-        previous.filter(|(name, _)| templates.contains(*name) && !planned.contains(name));
+        previous.filter(|(name, _)| templates.contains(name) && !planned.contains(name));
     let (mut open, mut resting) = (Vec::new(), BTreeSet::new());
     let mut needed_by: BTreeMap<&(String, String), Vec<&TemplateName>> = BTreeMap::new();
     for (name, previous) in unplanned {

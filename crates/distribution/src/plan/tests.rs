@@ -4,7 +4,10 @@ use serde_json::json;
 use std::sync::Arc;
 
 use super::*;
-use crate::{claim::Policy, object_text::ObjectText, templates::CONTROL_PLANE_LABEL};
+use crate::{
+    claim::Policy, object_text::ObjectText, template_name::NameParts,
+    templates::CONTROL_PLANE_LABEL,
+};
 
 mod failover;
 
@@ -29,6 +32,7 @@ fn policy(name: &str, spec: Value) -> Policy {
     Policy {
         namespace: Some("shop".to_owned()),
         name: name.to_owned(),
+        created: None,
         spec: std::sync::Arc::new(serde_json::from_value(spec).unwrap()),
     }
 }
@@ -58,7 +62,7 @@ fn inputs(policies: Vec<Policy>, templates: Vec<Value>) -> DistributionInputs {
     DistributionInputs {
         clusters: vec![cluster("m2", &json!({})), cluster("m1", &json!({}))],
         policies,
-        templates: templates.into_iter().map(Arc::new).collect(),
+        templates: templates.into_iter().map(NamedTemplate::from).collect(),
         ..DistributionInputs::default()
     }
 }
@@ -232,10 +236,11 @@ fn a_definition_goes_before_its_objects() {
         vec![app, definition],
     );
     for cluster in &mut inputs.clusters {
-        cluster.served = Some(BTreeSet::from([(
+        let definitions = (
             "apiextensions.k8s.io/v1".to_owned(),
             "CustomResourceDefinition".to_owned(),
-        )]));
+        );
+        cluster.served = Some(Arc::new(BTreeSet::from([definitions])));
     }
     let plan = plan(&inputs, &BuiltIn);
     assert_eq!(shares(&plan, "a"), "m1=0");
@@ -279,7 +284,7 @@ fn what_is_left_to_others_stays_where_it_is() {
         let template = deployment("web", 3, "1");
         let name = TemplateName::of(&template);
         let mut inputs = inputs(vec![policy("web", spec)], vec![template]);
-        inputs.previous.insert(name, previous.clone());
+        inputs.previous.insert(name, Arc::new(previous.clone()));
         let plan = plan(&inputs, &BuiltIn);
         assert_eq!(shares(&plan, "web"), "m2=3");
         assert_eq!(plan.bindings[0].unschedulable.as_deref(), Some(reason));
@@ -304,7 +309,7 @@ fn replicas_that_another_scheduler_has_divided_stay_divided() {
         clusters: [("m1".to_owned(), 1), ("m2".to_owned(), 2)].into(),
         ..PreviousPlacement::default()
     };
-    inputs.previous.insert(name, previous);
+    inputs.previous.insert(name, Arc::new(previous));
     let plan = plan(&inputs, &BuiltIn);
     let objects = plan.objects.iter().map(|one| one.object.value());
     let replicas = objects.filter_map(|object| object["spec"].get("replicas").cloned());
@@ -338,7 +343,7 @@ fn copies_stay_where_an_object_is_not_placed_or_a_cluster_is_not_known() {
             preserves,
             ..PreviousPlacement::default()
         };
-        inputs.previous.insert(name, previous);
+        inputs.previous.insert(name, Arc::new(previous));
         let plan = plan(&inputs, &BuiltIn);
         assert_eq!(
             !plan.deletions.is_empty(),
@@ -593,7 +598,7 @@ fn a_policy_reaches_only_the_clusters_that_its_namespace_allows() {
         clusters: [("m1".to_owned(), 1)].into(),
         ..PreviousPlacement::default()
     };
-    inputs.previous.insert(name, previous);
+    inputs.previous.insert(name, Arc::new(previous));
     for (allowed, expected) in [(vec!["m2"], "m2=1"), (vec![], "")] {
         let allowed = allowed.into_iter().map(str::to_owned).collect();
         inputs.allowed_clusters.insert("shop".to_owned(), allowed);
@@ -620,12 +625,14 @@ fn what_objects_need_goes_with_the_last_of_them_and_never_with_a_policy() {
         is_needed_only: true,
         ..PreviousPlacement::default()
     };
-    inputs.previous.insert(needed.clone(), of_settings);
+    inputs
+        .previous
+        .insert(needed.clone(), Arc::new(of_settings));
     let of_web = PreviousPlacement {
         clusters: both,
         ..PreviousPlacement::default()
     };
-    inputs.previous.insert(requirer.clone(), of_web);
+    inputs.previous.insert(requirer.clone(), Arc::new(of_web));
     let fate = |inputs: &DistributionInputs| {
         let plan = plan(inputs, &BuiltIn);
         Leftovers::of(&plan, inputs).fate("m1", &needed)
@@ -644,9 +651,7 @@ fn what_objects_need_goes_with_the_last_of_them_and_never_with_a_policy() {
     assert_eq!(fate(&inputs), LeftoverFate::Deleted);
     // The object itself is gone.
     inputs.policies.clear();
-    inputs
-        .templates
-        .retain(|object| TemplateName::of(object) != requirer);
+    inputs.templates.retain(|one| one.name != requirer);
     assert_eq!(fate(&inputs), LeftoverFate::Deleted);
 }
 
@@ -657,11 +662,11 @@ fn copies_that_hold_the_things_of_others_are_released() {
         ("PersistentVolumeClaim", LeftoverFate::Released),
         ("ConfigMap", LeftoverFate::Deleted),
     ] {
-        let name = TemplateName {
+        let name = TemplateName::from(NameParts {
             api_version: "v1".to_owned(),
             kind: kind.to_owned(),
-            ..TemplateName::default()
-        };
+            ..NameParts::default()
+        });
         let inputs = inputs(Vec::new(), Vec::new());
         let leftovers = Leftovers::of(&plan(&inputs, &BuiltIn), &inputs);
         assert_eq!(leftovers.fate("m1", &name), expected, "{kind}");
@@ -751,7 +756,7 @@ fn what_is_needed_in_turn_goes_and_stays_with_the_object() {
             is_needed_only: requirer.is_some(),
             ..PreviousPlacement::default()
         };
-        inputs.previous.insert(name.clone(), previous);
+        inputs.previous.insert(name.clone(), Arc::new(previous));
     }
     let fates = |inputs: &DistributionInputs| {
         let leftovers = Leftovers::of(&plan(inputs, &BuiltIn), inputs);
@@ -763,8 +768,6 @@ fn what_is_needed_in_turn_goes_and_stays_with_the_object() {
     // Its policy is gone, and it may still run.
     assert_eq!(fates(&inputs), [LeftoverFate::Stays; 3]);
     // It is gone itself.
-    inputs
-        .templates
-        .retain(|object| TemplateName::of(object) != names[0]);
+    inputs.templates.retain(|one| one.name != names[0]);
     assert_eq!(fates(&inputs), [LeftoverFate::Deleted; 3]);
 }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
+    activation::LazyContent,
     claim::{Policy, PolicyName},
     cluster::TargetCluster,
     contains::contains,
@@ -34,9 +35,9 @@ pub struct DistributionInputs {
     /// All override policies.
     pub overrides: Vec<ObjectOverrides>,
     /// The objects of the control plane.
-    pub templates: Vec<Arc<Value>>,
+    pub templates: Vec<NamedTemplate>,
     /// Where objects are now.
-    pub previous: BTreeMap<TemplateName, PreviousPlacement>,
+    pub previous: BTreeMap<TemplateName, Arc<PreviousPlacement>>,
     /// The room in clusters, where it is known.
     pub room: BTreeMap<String, ClusterRoom>,
     /// The clusters that policies of a namespace may reach, where not all.
@@ -47,6 +48,24 @@ pub struct DistributionInputs {
     pub now: Option<Timestamp>,
     /// The objects that clusters have, by cluster.
     pub observed: BTreeMap<String, BTreeMap<TemplateName, Value>>,
+}
+
+/// An object of the control plane, and its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedTemplate {
+    /// Its name.
+    pub name: TemplateName,
+    /// The object.
+    pub object: Arc<Value>,
+}
+
+impl From<Value> for NamedTemplate {
+    fn from(object: Value) -> Self {
+        Self {
+            name: TemplateName::of(&object),
+            object: Arc::new(object),
+        }
+    }
 }
 
 /// An object that needs others.
@@ -113,6 +132,9 @@ pub struct PlannedBinding {
     /// The bindings of objects that may still run and need it, and that no policy claims any more.
     #[serde(skip)]
     pub resting_requirers: Vec<(String, String)>,
+    /// What its lazy policy looks at.
+    #[serde(skip)]
+    pub lazy: Option<LazyContent>,
     /// The replicas that the object declares.
     #[serde(skip)]
     pub replicas: Option<i64>,
@@ -217,6 +239,7 @@ impl PlannedBinding {
             spec: None,
             claimed_by: None,
             resting_requirers: Vec::new(),
+            lazy: None,
             replicas: None,
             requirements: None,
         }
@@ -265,6 +288,11 @@ impl PlannedBinding {
                     .any(|one| one == cluster)
         };
         self.evictions.iter().filter(is_new)
+    }
+
+    /// Whether there may be a cluster to which nothing is written.
+    pub(super) fn may_wait(&self) -> bool {
+        !self.suspended.is_empty() || !self.evictions.is_empty()
     }
 
     /// Whether nothing is written to a cluster: the policy suspends it, or the object must leave

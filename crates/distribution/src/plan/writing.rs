@@ -14,7 +14,7 @@ use super::values::{
 };
 use crate::{
     cluster::TargetCluster,
-    desired::{DistributedObject, Operations},
+    desired::{DistributedObject, Operations, write_order},
     object_text::ObjectText,
     placing::PlacedReplicas,
     template_name::TemplateName,
@@ -28,14 +28,32 @@ pub(super) struct PlanWriter<'p, O> {
     /// The clusters, sorted by name.
     pub(super) clusters: &'p [TargetCluster],
     pub(super) plan: &'p mut DistributionPlan,
+    /// The objects of each cluster.
+    objects: Vec<Vec<PlannedObject>>,
 }
 
 impl<'p, O: Operations> PlanWriter<'p, O> {
-    fn cluster(&self, name: &str) -> Option<&'p TargetCluster> {
+    pub(super) fn new(
+        inputs: &'p DistributionInputs,
+        operations: &'p O,
+        clusters: &'p [TargetCluster],
+        plan: &'p mut DistributionPlan,
+    ) -> Self {
+        Self {
+            inputs,
+            operations,
+            clusters,
+            plan,
+            objects: clusters.iter().map(|_| Vec::new()).collect(),
+        }
+    }
+
+    /// The position of a cluster.
+    fn position(&self, name: &str) -> Option<usize> {
         let found = self
             .clusters
             .binary_search_by(|one| one.name.as_str().cmp(name));
-        found.ok().map(|position| &self.clusters[position])
+        found.ok()
     }
 
     /// Plans the objects of a binding's clusters.
@@ -45,30 +63,18 @@ impl<'p, O: Operations> PlanWriter<'p, O> {
         binding: &PlannedBinding,
         overwrites: bool,
     ) {
+        let resource = binding.resource.clone();
         for target in &binding.clusters {
-            if binding.waits_in(&target.name) {
+            if binding.may_wait() && binding.waits_in(&target.name) {
                 continue;
             }
-            let Some(cluster) = self.cluster(&target.name) else {
+            let Some(position) = self.position(&target.name) else {
                 continue;
             };
-            let observed = self.inputs.observed.get(&target.name);
-            let observed = observed.and_then(|objects| objects.get(&binding.resource));
-            let make = || template.desired(cluster, &self.inputs.overrides, self.operations);
-            let made = self.operations.desired(template, cluster, &make);
-            let made =
-                made.map(|object| with_labels(object, binding.preserved_labels(&target.name)));
-            let result = made.and_then(|object| match observed {
-                None => Ok(object),
-                Some(observed) => {
-                    let merged = merged(&object.value(), observed, overwrites, self.operations)?;
-                    Ok(ObjectText::from(&merged))
-                }
-            });
-            match result {
-                Ok(object) => self.plan.objects.push(PlannedObject {
+            match self.object(template, binding, position, overwrites) {
+                Ok(object) => self.objects[position].push(PlannedObject {
                     cluster: target.name.clone(),
-                    resource: binding.resource.clone(),
+                    resource: resource.clone(),
                     object,
                     overwrites,
                     is_only_needed: false,
@@ -82,57 +88,101 @@ impl<'p, O: Operations> PlanWriter<'p, O> {
         }
     }
 
+    /// The object of a cluster; an error: it is not written.
+    fn object(
+        &self,
+        template: &DistributedObject<'_>,
+        binding: &PlannedBinding,
+        position: usize,
+        overwrites: bool,
+    ) -> Result<ObjectText, String> {
+        let cluster = &self.clusters[position];
+        let make = || template.desired(cluster, &self.inputs.overrides, self.operations);
+        let made = self.operations.desired(template, cluster, &make)?;
+        let object = with_labels(made, binding.preserved_labels(&cluster.name));
+        let observed = self.inputs.observed.get(&cluster.name);
+        let Some(observed) = observed.and_then(|objects| objects.get(&binding.resource)) else {
+            return Ok(object);
+        };
+        let merged = merged(&object.value(), observed, overwrites, self.operations)?;
+        Ok(ObjectText::from(&merged))
+    }
+
+    /// Ends the plan of clusters: with the namespaces that objects need, and in the order in which
+    /// objects are written.
+    pub(super) fn finish(mut self) {
+        self.add_namespaces();
+        for objects in &mut self.objects {
+            objects.sort_by(|one, other| {
+                let order = |one: &PlannedObject| write_order(&one.resource);
+                (order(one), &one.resource).cmp(&(order(other), &other.resource))
+            });
+        }
+        self.plan.objects = self.objects.into_iter().flatten().collect();
+        self.plan.conflicts.sort_by(|one, other| {
+            (&one.cluster, &one.resource).cmp(&(&other.cluster, &other.resource))
+        });
+    }
+
     /// The namespaces that planned objects need and that clusters are not known to have.
-    pub(super) fn add_namespaces(&mut self) {
-        let mut needed: BTreeSet<(String, String)> = BTreeSet::new();
-        let mut present: BTreeSet<(String, String)> = BTreeSet::new();
-        // A namespace that could not be made is not tried again.
-        for one in &self.plan.conflicts {
-            if one.resource.kind == "Namespace" {
-                present.insert((one.cluster.clone(), one.resource.name.clone()));
-            }
-        }
-        for one in &self.plan.objects {
-            let name = &one.resource;
-            if name.api_version == "v1" && name.kind == "Namespace" {
-                present.insert((one.cluster.clone(), name.name.clone()));
-            } else if !matches!(name.namespace.as_str(), "" | "default") {
-                needed.insert((one.cluster.clone(), name.namespace.clone()));
-            }
-        }
-        for (cluster, objects) in &self.inputs.observed {
-            let namespaces = objects.keys().filter(|name| name.kind == "Namespace");
-            present.extend(namespaces.map(|name| (cluster.clone(), name.name.clone())));
-        }
+    fn add_namespaces(&mut self) {
         let templates: BTreeMap<&str, &Arc<Value>> = self
             .inputs
             .templates
             .iter()
-            .filter(|object| {
-                let is = |member: &str, wanted: &str| text(&***object, &[member]) == wanted;
-                is("kind", "Namespace") && is("apiVersion", "v1")
-            })
-            .map(|object| (text(&**object, &["metadata", "name"]), object))
+            .filter(|one| one.name.kind == "Namespace" && one.name.api_version == "v1")
+            .map(|one| (one.name.name.as_str(), &one.object))
             .collect();
-        for (cluster, name) in needed.difference(&present) {
+        for (position, name) in self.missing_namespaces() {
             let bare = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             let bare = Arc::new(bare);
             let object = templates.get(name.as_str()).copied().unwrap_or(&bare);
             let binding = PlannedBinding {
                 clusters: vec![PlacedReplicas {
-                    name: cluster.clone(),
+                    name: self.clusters[position].name.clone(),
                     replicas: 0,
                 }],
                 ..PlannedBinding::of_dependency(TemplateName::of(object))
             };
             let overwrites = may_overwrite(object, None);
             self.write(&DistributedObject::whole(object), &binding, overwrites);
-            if let Some(written) = self.plan.objects.last_mut()
+            if let Some(written) = self.objects[position].last_mut()
                 && written.resource == binding.resource
             {
                 written.is_only_needed = true;
             }
         }
+    }
+
+    /// The namespaces that objects of clusters need and that these are not known to have.
+    fn missing_namespaces(&self) -> Vec<(usize, String)> {
+        let is_namespace = |name: &&TemplateName| name.kind == "Namespace";
+        // One that could not be made is not tried again.
+        let failed = self.plan.conflicts.iter();
+        let failed: BTreeSet<(&str, &str)> = failed
+            .filter(|one| is_namespace(&&one.resource))
+            .map(|one| (one.cluster.as_str(), one.resource.name.as_str()))
+            .collect();
+        let mut missing = Vec::new();
+        for (position, objects) in self.objects.iter().enumerate() {
+            let cluster = self.clusters[position].name.as_str();
+            let names = objects.iter().map(|one| &one.resource);
+            let needed: BTreeSet<&str> = names.clone().map(|one| one.namespace.as_str()).collect();
+            let observed = self.inputs.observed.get(cluster);
+            let present = names.chain(observed.into_iter().flat_map(BTreeMap::keys));
+            let present: BTreeSet<&str> = present
+                .filter(is_namespace)
+                .map(|one| one.name.as_str())
+                .collect();
+            let is_missing = |name: &&&str| {
+                !matches!(**name, "" | "default")
+                    && !present.contains(**name)
+                    && !failed.contains(&(cluster, **name))
+            };
+            let names = needed.iter().filter(is_missing);
+            missing.extend(names.map(|name| (position, (*name).to_owned())));
+        }
+        missing
     }
 }
 

@@ -106,15 +106,16 @@ impl PendingDeletions {
 
 #[cfg(test)]
 mod tests {
+    use fleetdex_distribution::template_name::NameParts;
     use tokio::time::sleep;
 
     use super::*;
 
     fn name(number: usize) -> TemplateName {
-        TemplateName {
+        TemplateName::from(NameParts {
             name: format!("a{number:02}"),
-            ..TemplateName::default()
-        }
+            ..NameParts::default()
+        })
     }
 
     fn decided(

@@ -74,14 +74,16 @@ impl Retries {
 
 #[cfg(test)]
 mod tests {
+    use fleetdex_distribution::template_name::NameParts;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn pauses_grow_and_end_with_a_success() {
-        let name = TemplateName {
+        let name = TemplateName::from(NameParts {
             name: "web".to_owned(),
-            ..TemplateName::default()
-        };
+            ..NameParts::default()
+        });
         let mut retries = Retries::default();
         let mut pauses = Vec::new();
         for _ in 0..12 {

@@ -11,6 +11,7 @@ use fleetdex_distribution::{
     cluster::TargetCluster,
     desired::{DistributedObject, Operations},
     object_text::ObjectText,
+    plan::NamedTemplate,
     template_name::{KindName, TemplateName},
 };
 use fleetdex_interpreter::{
@@ -47,6 +48,52 @@ struct TemplateMemo {
     is_used: bool,
 }
 
+/// What was made of templates before. The address of an object says which it is: it is not
+/// another one's while the memo holds the object.
+#[derive(Default)]
+struct TemplateMemos {
+    memos: HashMap<usize, TemplateMemo>,
+    addresses: BTreeMap<TemplateName, usize>,
+}
+
+impl TemplateMemos {
+    /// Keeps what was made of an object that has not changed, although it was read again.
+    fn begin(&mut self, NamedTemplate { name, object }: &NamedTemplate) {
+        let address = address(object);
+        if let Some(memo) = self.memos.get_mut(&address) {
+            memo.is_used = true;
+            return;
+        }
+        let before = self.addresses.insert(name.clone(), address);
+        let before = before.and_then(|before| self.memos.remove(&before));
+        let memo = match before {
+            Some(memo) if memo.object == *object => TemplateMemo {
+                object: Arc::clone(object),
+                is_used: true,
+                ..memo
+            },
+            _ => TemplateMemo {
+                object: Arc::clone(object),
+                answers: HashMap::new(),
+                desired: HashMap::new(),
+                is_used: true,
+            },
+        };
+        self.memos.insert(address, memo);
+    }
+
+    fn forget_unused(&mut self) {
+        self.memos
+            .retain(|_, memo| std::mem::take(&mut memo.is_used));
+        let Self { memos, addresses } = self;
+        addresses.retain(|_, address| memos.contains_key(address));
+    }
+}
+
+fn address(object: &Value) -> usize {
+    std::ptr::from_ref(object).addr()
+}
+
 /// What the object of a cluster depends on, besides its template, the cluster and the policies.
 #[derive(Clone, Debug, PartialEq)]
 struct DesiredKey {
@@ -60,7 +107,7 @@ struct DesiredKey {
 /// properties of clusters are other ones.
 #[derive(Default)]
 pub struct PlanMemory {
-    templates: RefCell<BTreeMap<TemplateName, TemplateMemo>>,
+    templates: RefCell<TemplateMemos>,
     answers: RefCell<HashMap<String, KnownAnswer>>,
     open: RefCell<HashMap<String, OperationQuestion>>,
     /// The kinds of what templates need.
@@ -83,7 +130,7 @@ impl Default for CallPermits {
 impl PlanMemory {
     /// Forgets what depends on rules, override policies and properties of clusters.
     pub fn forget_made(&mut self) {
-        self.templates.get_mut().clear();
+        *self.templates.get_mut() = TemplateMemos::default();
     }
 
     /// Forgets what webhooks have answered.
@@ -95,9 +142,7 @@ impl PlanMemory {
 
     /// Forgets what the last plan did not use.
     pub fn forget_unused(&mut self) {
-        self.templates
-            .get_mut()
-            .retain(|_, memo| std::mem::take(&mut memo.is_used));
+        self.templates.get_mut().forget_unused();
         self.answers
             .get_mut()
             .retain(|_, known| std::mem::take(&mut known.is_used));
@@ -201,31 +246,15 @@ impl PlanOperations<'_> {
     /// What is kept of a template; forgotten if the template is another one.
     fn with_memo<T>(&self, object: &Value, read: impl FnOnce(&mut TemplateMemo) -> T) -> Option<T> {
         let mut templates = self.memory.templates.borrow_mut();
-        let memo = templates.get_mut(&TemplateName::of(object))?;
-        (std::ptr::eq(&raw const *memo.object, object)).then(|| read(memo))
+        templates.memos.get_mut(&address(object)).map(read)
     }
 
     /// Begins a plan with these templates: what was made of one that has not changed is kept.
-    pub fn begin(&self, objects: &[Arc<Value>]) {
+    pub fn begin(&self, templates: &[NamedTemplate]) {
         self.memory.required.borrow_mut().clear();
-        let mut templates = self.memory.templates.borrow_mut();
-        for object in objects {
-            let name = TemplateName::of(object);
-            match templates.get_mut(&name) {
-                Some(memo) if Arc::ptr_eq(&memo.object, object) || memo.object == *object => {
-                    memo.object = Arc::clone(object);
-                    memo.is_used = true;
-                }
-                _ => {
-                    let memo = TemplateMemo {
-                        object: Arc::clone(object),
-                        answers: HashMap::new(),
-                        desired: HashMap::new(),
-                        is_used: true,
-                    };
-                    templates.insert(name, memo);
-                }
-            }
+        let mut memos = self.memory.templates.borrow_mut();
+        for template in templates {
+            memos.begin(template);
         }
     }
 }

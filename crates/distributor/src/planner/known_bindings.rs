@@ -1,7 +1,10 @@
 //! Bindings that were written, until the watch shows them; and what those said that a user has
 //! deleted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use fleetdex_distribution::{
     binding::KnownBinding, marks::WRITTEN_ANNOTATION, placing::PreviousPlacement,
@@ -15,9 +18,9 @@ use crate::{bindings::WrittenBindings, inputs::ReadInputs};
 #[derive(Default)]
 pub struct KnownBindings {
     /// What was written, with the mark by which it is recognised.
-    written: BTreeMap<TemplateName, (String, PreviousPlacement)>,
+    written: BTreeMap<TemplateName, (String, Arc<PreviousPlacement>)>,
     /// What bindings said that a user has deleted while their objects stay.
-    let_go: BTreeMap<TemplateName, PreviousPlacement>,
+    let_go: BTreeMap<TemplateName, Arc<PreviousPlacement>>,
 }
 
 impl KnownBindings {
@@ -36,9 +39,9 @@ impl KnownBindings {
             let previous = PreviousPlacement {
                 // Of those the status says more.
                 is_rebalanced: known.is_some_and(|known| known.is_rebalanced),
-                ..previous.clone()
+                ..PreviousPlacement::clone(previous)
             };
-            read.plan.previous.insert(name.clone(), previous);
+            read.plan.previous.insert(name.clone(), Arc::new(previous));
         }
         for (name, previous) in &self.let_go {
             read.plan
@@ -73,13 +76,13 @@ impl KnownBindings {
             let mark = text(wanted, &path).to_owned();
             let previous = PreviousPlacement {
                 affinity_name: binding.affinity_name.clone(),
-                ..known.previous
+                ..Arc::unwrap_or_clone(known.previous)
             };
-            self.written.insert(name.clone(), (mark, previous));
+            let written = (mark, Arc::new(previous));
+            self.written.insert(name.clone(), written);
         }
         let templates = read.plan.templates.iter();
-        let templates: BTreeSet<TemplateName> =
-            templates.map(|object| TemplateName::of(object)).collect();
+        let templates: BTreeSet<&TemplateName> = templates.map(|one| &one.name).collect();
         self.let_go.retain(|name, _| templates.contains(name));
         self.written.retain(|name, _| templates.contains(name));
     }

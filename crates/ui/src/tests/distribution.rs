@@ -1,6 +1,9 @@
 //! The view of what is distributed, and its part of the view of an object.
 
-use fleetdex_distribution::{placement_report::PlacementReport, template_name::TemplateName};
+use fleetdex_distribution::{
+    placement_report::PlacementReport,
+    template_name::{NameParts, TemplateName},
+};
 
 use super::*;
 
@@ -70,12 +73,12 @@ fn binding(kind: &str, namespace: &str, name: &str) -> Value {
         "Deployment" => "apps/v1",
         _ => "example.io/v1",
     };
-    let object = TemplateName {
+    let object = TemplateName::from(NameParts {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
-    };
+    });
     let mut metadata = json!({
         "name": fleetdex_distribution::binding_name::binding_name(&object),
         "annotations": {"clusterpropagationpolicy.karmada.io/name": "all"},

@@ -26,8 +26,8 @@ pub fn keep(plan: &mut DistributionInputs, name: &TemplateName, served: &Value) 
     }
     // The objects of files are the first ones.
     let mut templates = plan.templates.iter_mut();
-    if let Some(template) = templates.find(|template| TemplateName::of(template) == *name) {
-        keep_metadata(Arc::make_mut(template), served);
+    if let Some(template) = templates.find(|template| template.name == *name) {
+        keep_metadata(Arc::make_mut(&mut template.object), served);
     }
 }
 

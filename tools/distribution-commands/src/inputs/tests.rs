@@ -49,8 +49,8 @@ fn an_object_of_a_file_keeps_what_the_server_and_policies_have_given_it() {
         },
     });
     assert_eq!(templates.len(), 2);
-    assert_eq!(*templates[0], deployment(kept, 3));
-    assert_eq!(*templates[1], served("other"));
+    assert_eq!(*templates[0].object, deployment(kept, 3));
+    assert_eq!(*templates[1].object, served("other"));
 }
 
 #[test]
@@ -74,7 +74,8 @@ fn a_cluster_of_a_file_keeps_what_it_serves() {
         panic!("{:?}", reader.inputs.plan.clusters);
     };
     assert_eq!(known.labels["a"], "new");
-    assert_eq!(known.serves("apps/v1", "Deployment"), Some(true));
+    let kind = ("apps/v1".to_owned(), "Deployment".to_owned());
+    assert_eq!(known.serves(&kind), Some(true));
     assert!(reader.inputs.plan.room.contains_key("member1"));
 }
 

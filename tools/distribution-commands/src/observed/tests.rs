@@ -1,4 +1,4 @@
-use fleetdex_distribution::{marks, plan::PlannedObject};
+use fleetdex_distribution::{marks, plan::PlannedObject, template_name::NameParts};
 
 use super::*;
 
@@ -22,12 +22,12 @@ fn deployment(cluster: &str, name: &str, written_by: &str) -> Value {
 #[test]
 fn objects_that_are_planned_or_written_by_this_control_plane_are_kept() {
     let kind = Gvk::new("apps", "v1", "Deployment");
-    let web = TemplateName {
+    let web = TemplateName::from(NameParts {
         api_version: "apps/v1".to_owned(),
         kind: "Deployment".to_owned(),
         namespace: "web".to_owned(),
         name: "web".to_owned(),
-    };
+    });
     let plan = DistributionPlan {
         objects: vec![PlannedObject {
             cluster: "member1".to_owned(),

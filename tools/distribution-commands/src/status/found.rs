@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fleetdex_core::model::{Gvk, Namespace, Resource, Scope, is_dns_label};
 use fleetdex_distribution::{
-    binding::BINDING_API_VERSION, binding_name::binding_name, placement_report::PlacementReport,
-    template_name::TemplateName,
+    binding::BINDING_API_VERSION,
+    binding_name::binding_name,
+    placement_report::PlacementReport,
+    template_name::{NameParts, TemplateName},
 };
 
 use super::args::StatusArgs;
@@ -188,12 +190,12 @@ impl<'a> SelectedBindings<'a> {
     fn only_binding(&self) -> Option<String> {
         let (name, kinds) = (self.name?, self.kinds.as_ref()?);
         let names = kinds.iter().map(|((_, kind), (api_version, _))| {
-            binding_name(&TemplateName {
+            binding_name(&TemplateName::from(NameParts {
                 api_version: api_version.clone(),
                 kind: kind.clone(),
                 name: name.to_owned(),
-                ..TemplateName::default()
-            })
+                ..NameParts::default()
+            }))
         });
         let names: BTreeSet<String> = names.collect();
         names.first().filter(|_| names.len() == 1).cloned()

@@ -66,7 +66,7 @@ impl Case {
         });
         DistributionInputs {
             clusters: self.clusters.iter().map(tainted).collect(),
-            previous: BTreeMap::from([(name.clone(), previous)]),
+            previous: BTreeMap::from([(name.clone(), Arc::new(previous))]),
             health: BTreeMap::from([(name, health.collect())]),
             now: Some(at(self.now)),
             ..inputs(vec![policy("web", spec)], vec![template])
@@ -77,7 +77,7 @@ impl Case {
     fn planned(&self) -> (String, PlannedBinding, LeftoverFate) {
         let inputs = self.inputs();
         let plan = plan(&inputs, &BuiltIn);
-        let name = TemplateName::of(&inputs.templates[0]);
+        let name = inputs.templates[0].name.clone();
         let fate = Leftovers::of(&plan, &inputs).fate("m1", &name);
         (shares(&plan, "web"), plan.bindings[0].clone(), fate)
     }
@@ -327,7 +327,7 @@ fn what_a_workload_needs_stays_where_it_stays() {
     let mut inputs = case.inputs();
     let settings = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "settings", "namespace": "shop"}});
-    inputs.templates.push(Arc::new(settings));
+    inputs.templates.push(settings.into());
     let plan = plan(&inputs, &BuiltIn);
     assert_eq!(shares(&plan, "web"), "m2=2");
     assert_eq!(shares(&plan, "settings"), "m1=0 m2=0");

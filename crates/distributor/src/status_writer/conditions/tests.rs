@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use fleetdex_distribution::{
     placing::{NotChosen, PlacedReplicas},
     plan::PlannedBinding,
-    template_name::TemplateName,
+    template_name::{NameParts, TemplateName},
 };
 use serde_json::json;
 
@@ -21,10 +21,10 @@ fn target(name: &str) -> PlacedReplicas {
 }
 
 fn report(targets: &[&str], clusters: BTreeMap<String, CopyReport>) -> BindingReport {
-    let name = TemplateName {
+    let name = TemplateName::from(NameParts {
         kind: "Deployment".to_owned(),
-        ..TemplateName::default()
-    };
+        ..NameParts::default()
+    });
     BindingReport {
         planned: PlannedBinding {
             clusters: targets.iter().map(|name| target(name)).collect(),

@@ -1,5 +1,6 @@
 use std::{convert::Infallible, sync::Arc};
 
+use fleetdex_distribution::template_name::NameParts;
 use fleetdex_limits::{computing::ComputingTurns, intake::Budget};
 use http::{Request, Response};
 use parking_lot::Mutex;
@@ -98,12 +99,12 @@ fn namespaced(namespace: &str, token: &str) -> BindingsQuestion {
 }
 
 fn config_map(name: &str) -> BindingsQuestion {
-    BindingsQuestion::OfObject(TemplateName {
+    BindingsQuestion::OfObject(TemplateName::from(NameParts {
         api_version: "v1".to_owned(),
         kind: "ConfigMap".to_owned(),
         namespace: "shop".to_owned(),
         name: name.to_owned(),
-    })
+    }))
 }
 
 #[tokio::test]
@@ -171,10 +172,10 @@ async fn what_cannot_be_read_says_why() {
         let refused = control_plane.read(&namespaced(odd, "")).await;
         assert_eq!(refused.unwrap_err().code(), 400, "{odd}");
     }
-    let elsewhere = BindingsQuestion::OfObject(TemplateName {
+    let elsewhere = BindingsQuestion::OfObject(TemplateName::from(NameParts {
         namespace: "../../pods".to_owned(),
-        ..TemplateName::default()
-    });
+        ..NameParts::default()
+    }));
     assert_eq!(
         control_plane.read(&elsewhere).await.unwrap_err().code(),
         404
