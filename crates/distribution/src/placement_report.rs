@@ -11,8 +11,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
+    binding::BindingPlace,
     binding_name::{binding_kind, binding_name},
     claim::PolicyName,
+    sets::SetName,
     template_name::TemplateName,
 };
 
@@ -87,7 +89,8 @@ impl PlacementReport {
     /// Reads a binding. A member of an odd type counts as absent.
     pub fn of(binding: &Value) -> Self {
         let mut object = TemplateName::of_reference(at(binding, &["spec", "resource"]));
-        if object.namespace.is_empty() {
+        let set = SetName::of_binding(binding);
+        if object.namespace.is_empty() && set.is_none() {
             text(binding, &["metadata", "namespace"]).clone_into(&mut object.namespace);
         }
         let name = text(binding, &["metadata", "name"]).to_owned();
@@ -100,8 +103,11 @@ impl PlacementReport {
         };
         let reader = RowReader::new(binding, &object);
         Self {
-            is_ignored: is_ignored(binding, &object, &name),
-            policy: PolicyName::of_annotations(binding).map(|policy| shown_policy(&policy)),
+            is_ignored: is_ignored(binding, &object, set.as_ref()),
+            policy: match &set {
+                Some(set) => Some(set.shown()),
+                None => PolicyName::of_annotations(binding).map(|policy| shown_policy(&policy)),
+            },
             replicas: reader.replicas,
             not_placed,
             clusters: reader.rows(),
@@ -193,9 +199,10 @@ impl PlacementCondition {
 }
 
 /// Whether a binding is not the one that Fleetdex writes for the object.
-fn is_ignored(binding: &Value, object: &TemplateName, name: &str) -> bool {
-    let namespace = text(binding, &["metadata", "namespace"]);
-    name != binding_name(object) || namespace != object.namespace
+fn is_ignored(binding: &Value, object: &TemplateName, set: Option<&SetName>) -> bool {
+    let of = |member: &str| text(binding, &["metadata", member]);
+    let expected = BindingPlace::of(object, set);
+    of("name") != expected.name || of("namespace") != expected.namespace
 }
 
 fn shown_policy(policy: &PolicyName) -> String {

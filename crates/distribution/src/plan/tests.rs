@@ -7,6 +7,7 @@ use super::*;
 use crate::{claim::Policy, object_text::ObjectText, templates::CONTROL_PLANE_LABEL};
 
 mod failover;
+mod sets;
 
 struct BuiltIn;
 

@@ -206,7 +206,7 @@ impl PlanOperations<'_> {
     }
 
     /// Begins a plan with these templates: what was made of one that has not changed is kept.
-    pub fn begin(&self, objects: &[Arc<Value>]) {
+    pub fn begin<'o>(&self, objects: impl IntoIterator<Item = &'o Arc<Value>>) {
         self.memory.required.borrow_mut().clear();
         let mut templates = self.memory.templates.borrow_mut();
         for object in objects {

@@ -1,11 +1,14 @@
 //! Bindings that were written, until the watch shows them; and what those said that a user has
 //! deleted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use fleetdex_distribution::{
-    binding::KnownBinding, marks::WRITTEN_ANNOTATION, placing::PreviousPlacement,
-    plan::DistributionPlan, template_name::TemplateName,
+    binding::KnownBinding,
+    marks::WRITTEN_ANNOTATION,
+    placing::PreviousPlacement,
+    plan::{DistributionPlan, template_names},
+    template_name::TemplateName,
 };
 use fleetdex_interpreter::value::text;
 
@@ -77,9 +80,7 @@ impl KnownBindings {
             };
             self.written.insert(name.clone(), (mark, previous));
         }
-        let templates = read.plan.templates.iter();
-        let templates: BTreeSet<TemplateName> =
-            templates.map(|object| TemplateName::of(object)).collect();
+        let templates = template_names(plan, &read.plan);
         self.let_go.retain(|name, _| templates.contains(name));
         self.written.retain(|name, _| templates.contains(name));
     }
