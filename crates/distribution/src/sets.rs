@@ -133,7 +133,7 @@ impl SetName {
 impl ObjectSet {
     /// A set whose objects go where `spec` says. `prunes`: whether objects that left the set are
     /// deleted.
-    pub fn new(name: SetName, spec: PropagationSpec, prunes: bool) -> Self {
+    pub fn new(name: SetName, spec: &PropagationSpec, prunes: bool) -> Self {
         let policy = |preserves: bool| Policy {
             namespace: Some(name.namespace.clone()),
             name: name.name.clone(),

@@ -58,7 +58,7 @@ fn a_set_is_read_from_the_annotations_of_its_bindings() {
 
 #[test]
 fn a_resource_policy_keeps_copies() {
-    let set = ObjectSet::new(name(), PropagationSpec::default(), true);
+    let set = ObjectSet::new(name(), &PropagationSpec::default(), true);
     let preserves = |policy: Option<&str>| {
         let object = json!({"metadata": {"annotations": {RESOURCE_POLICY: policy}}});
         set.policy_of(&object).spec.preserve_resources_on_deletion

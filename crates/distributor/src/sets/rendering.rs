@@ -202,7 +202,7 @@ impl RenderTask {
             Arc::new(SourceHosts {
                 namespace: self.name.namespace.clone(),
                 secret: secret.cloned(),
-                source_hosts: with.source_hosts.clone(),
+                allowed: with.source_hosts.clone(),
                 secret_hosts: with.secret_hosts.clone(),
             })
         };
@@ -324,14 +324,14 @@ async fn in_time<T>(
 struct SourceHosts {
     namespace: String,
     secret: Option<Secret>,
-    source_hosts: Vec<HostPattern>,
+    allowed: Vec<HostPattern>,
     secret_hosts: SecretHosts,
 }
 
 impl HostPolicy for SourceHosts {
     fn is_allowed(&self, host: &RemoteHost) -> bool {
         let destination = SecretDestination::new(&host.host, host.port);
-        let mut allowed = self.source_hosts.iter();
+        let mut allowed = self.allowed.iter();
         allowed.any(|pattern| pattern.matches(&destination))
     }
 

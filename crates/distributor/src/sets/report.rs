@@ -166,33 +166,34 @@ impl SetReport {
         if !self.is_current || self.rendering.is_none() {
             return Finding::unknown(KIND, "Rendering", "not rendered yet");
         }
-        self.in_clusters(counts)
+        in_clusters(counts)
     }
+}
 
-    fn in_clusters(&self, counts: &BTreeMap<String, ClusterCount>) -> Finding {
-        const KIND: &str = "Ready";
-        let message_of = |is_it: &dyn Fn(&ClusterCount) -> bool, what: &str| {
-            let found = counts.iter().filter(|(_, count)| is_it(count));
-            let shown: Vec<String> = found
-                .take(NAMED)
-                .map(|(name, count)| match count.message.as_str() {
-                    "" => name.clone(),
-                    message => format!("{name}: {message}"),
-                })
-                .collect();
-            (!shown.is_empty()).then(|| format!("{what}: {}", shown.join("; ")))
-        };
-        let is_missing = |count: &ClusterCount| count.applied < count.objects;
-        if let Some(message) = message_of(&is_missing, "not all objects are there") {
-            return Finding::fails(KIND, "NotApplied", message);
-        }
-        let is_sick = |count: &ClusterCount| count.healthy < count.objects;
-        if let Some(message) = message_of(&is_sick, "not all objects are healthy") {
-            return Finding::fails(KIND, "NotHealthy", message);
-        }
-        let message = format!("in {} clusters", counts.len());
-        Finding::holds(KIND, "Ready", message)
+/// Whether all clusters have all objects, and they are healthy.
+fn in_clusters(counts: &BTreeMap<String, ClusterCount>) -> Finding {
+    const KIND: &str = "Ready";
+    let message_of = |is_it: &dyn Fn(&ClusterCount) -> bool, what: &str| {
+        let found = counts.iter().filter(|(_, count)| is_it(count));
+        let shown: Vec<String> = found
+            .take(NAMED)
+            .map(|(name, count)| match count.message.as_str() {
+                "" => name.clone(),
+                message => format!("{name}: {message}"),
+            })
+            .collect();
+        (!shown.is_empty()).then(|| format!("{what}: {}", shown.join("; ")))
+    };
+    let is_missing = |count: &ClusterCount| count.applied < count.objects;
+    if let Some(message) = message_of(&is_missing, "not all objects are there") {
+        return Finding::fails(KIND, "NotApplied", message);
     }
+    let is_sick = |count: &ClusterCount| count.healthy < count.objects;
+    if let Some(message) = message_of(&is_sick, "not all objects are healthy") {
+        return Finding::fails(KIND, "NotHealthy", message);
+    }
+    let message = format!("in {} clusters", counts.len());
+    Finding::holds(KIND, "Ready", message)
 }
 
 #[cfg(test)]
@@ -301,7 +302,7 @@ mod tests {
         assert_eq!(names, ["b", "c", "a"]);
         assert_eq!(status.ready_clusters, "1/3");
         assert_eq!(status.observed_generation, Some(2));
-        let finding = report().in_clusters(&counts);
+        let finding = in_clusters(&counts);
         assert_eq!(finding.reason, "NotApplied");
         assert_eq!(
             finding.message,

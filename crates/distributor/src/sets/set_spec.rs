@@ -83,7 +83,7 @@ impl SetSpec {
             overrides: spec.map(|spec| spec.overrides.clone()).unwrap_or_default(),
             allows_deletion: self.allows_deletion,
             contents,
-            ..ObjectSet::new((*self.name).clone(), rules, prunes)
+            ..ObjectSet::new((*self.name).clone(), &rules, prunes)
         }
     }
 }

@@ -26,7 +26,7 @@ fn set(name: &str, created: &str, placement: &Value, objects: Vec<Value>) -> Obj
     ObjectSet {
         created: created.to_owned(),
         contents: SetContents::Known(objects.into_iter().map(Arc::new).collect()),
-        ..ObjectSet::new(set_name(name), spec, true)
+        ..ObjectSet::new(set_name(name), &spec, true)
     }
 }
 
