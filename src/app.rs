@@ -9,7 +9,7 @@ mod replicas;
 pub(crate) mod signals;
 pub(crate) mod trace_export;
 
-use std::{sync::Arc, time::Duration};
+use std::{env, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use fleetdex_cli::ControlPlaneArgs;
@@ -19,7 +19,7 @@ use fleetdex_clusters::{
     source::{Loader, SourceKind, Sources},
     throttle::Rate,
 };
-use fleetdex_distributor::DistributorContext;
+use fleetdex_distributor::{DistributorContext, SetSources};
 use fleetdex_interpreter::rules::RuleSet;
 use fleetdex_limits::intake::Budget;
 use fleetdex_operator::{controller, karmada};
@@ -213,9 +213,23 @@ fn distributor(
         replicas: context.replicas.clone(),
         metrics: Arc::clone(&context.metrics),
         brake: args.distribution.deletion_brake,
+        sets: set_sources(args),
         clock: Timestamp::now,
     };
     tokio::spawn(fleetdex_distributor::run(context, cancel.child_token()))
+}
+
+/// What renders the objects of `Distribution`s.
+fn set_sources(args: &RunArgs) -> SetSources {
+    let args_of_sets = &args.distribution;
+    SetSources {
+        // The renderers are started by this program.
+        sandbox: env::current_exe().unwrap_or_else(|_| "fleetdex".into()),
+        helm: args_of_sets.helm.clone(),
+        kustomize: args_of_sets.kustomize.clone(),
+        source_hosts: args_of_sets.source_hosts.clone(),
+        secret_hosts: args.secret_hosts.clone(),
+    }
 }
 
 /// What the controller shares with the query API.

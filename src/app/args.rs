@@ -1,10 +1,13 @@
 //! The flags of `fleetdex run`.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 use fleetdex_cli::ControlPlaneArgs;
-use fleetdex_clusters::{secret_hosts::SecretHosts, source::SourceArgs};
+use fleetdex_clusters::{
+    secret_hosts::{HostPattern, SecretHosts},
+    source::SourceArgs,
+};
 use fleetdex_distribution::brake::DeletionBrake;
 use fleetdex_operator::controller::ConfigMapName;
 use fleetdex_replicas::ReplicaName;
@@ -122,7 +125,7 @@ pub struct RunArgs {
 }
 
 /// Whether and how objects of the control plane are distributed.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct DistributionArgs {
     /// Distribute objects of the control plane to the members, as its propagation policies say.
     #[arg(long, env = "FLEETDEX_DISTRIBUTE")]
@@ -137,6 +140,25 @@ pub struct DistributionArgs {
         default_value_t
     )]
     pub deletion_brake: DeletionBrake,
+
+    /// Hosts that charts and folders of Distributions may be fetched from, such as
+    /// registry.example.com, *.example.com or 10.0.0.0/8; repeatable, or separated by commas.
+    /// Without it, nothing is fetched, and charts come from `ConfigMap`s.
+    #[arg(
+        long,
+        value_name = "HOST,…",
+        value_delimiter = ',',
+        env = "FLEETDEX_SOURCE_HOSTS"
+    )]
+    pub source_hosts: Vec<HostPattern>,
+
+    /// The program helm, which renders charts of Distributions, instead of that in PATH.
+    #[arg(long, value_name = "FILE", env = "FLEETDEX_HELM")]
+    pub helm: Option<PathBuf>,
+
+    /// The program kustomize, which renders folders of Distributions, instead of that in PATH.
+    #[arg(long, value_name = "FILE", env = "FLEETDEX_KUSTOMIZE")]
+    pub kustomize: Option<PathBuf>,
 }
 
 /// Parses an address and a port. An IPv6 address may lack its brackets, because Kubernetes states

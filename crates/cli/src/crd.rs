@@ -19,7 +19,7 @@ use super::console::{CommandError, Console};
 /// The custom resource definitions.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CrdArgs {
-    /// With the CRDs of policies, bindings and rebalancers, which distribution needs
+    /// With the CRDs of policies, bindings, rebalancers and sets, which distribution needs
     #[arg(long, global = true)]
     pub distribute: bool,
 

@@ -59,9 +59,9 @@ pub struct SecretAllowance {
     hosts: Vec<HostPattern>,
 }
 
-/// Matches hosts, and optionally a port.
+/// Matches hosts, and optionally a port: a name, `*.example.com`, `*`, an address or a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct HostPattern {
+pub struct HostPattern {
     hosts: Hosts,
     port: Option<u16>,
 }
@@ -106,6 +106,11 @@ pub struct NotAllowed {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not NAMESPACE/NAME=HOST,…, such as karmada-cluster/*=*.example.com,10.0.0.0/8")]
 pub struct InvalidAllowance(String);
+
+/// A text matches no hosts.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no host: use a name, *.example.com, an address or a network, with a port or not")]
+pub struct InvalidHostPattern(String);
 
 /// The reason for a condition of an object whose Secret may not be sent.
 pub const REASON: &str = "HostNotAllowed";
@@ -268,7 +273,7 @@ impl FromStr for SecretAllowance {
             .filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty())
             .ok_or_else(invalid)?;
         let hosts = entries(hosts)
-            .map(|entry| entry.parse().map_err(|()| invalid()))
+            .map(|entry| entry.parse().map_err(|_: InvalidHostPattern| invalid()))
             .collect::<Result<Vec<_>, _>>()?;
         if hosts.is_empty() {
             return Err(invalid());
@@ -288,26 +293,28 @@ fn entries(text: &str) -> impl Iterator<Item = &str> {
 }
 
 impl FromStr for HostPattern {
-    type Err = ();
+    type Err = InvalidHostPattern;
 
-    fn from_str(text: &str) -> Result<Self, ()> {
+    fn from_str(text: &str) -> Result<Self, InvalidHostPattern> {
+        Self::parsed(text).ok_or_else(|| InvalidHostPattern(text.to_owned()))
+    }
+}
+
+impl HostPattern {
+    fn parsed(text: &str) -> Option<Self> {
         if let Some((network, bits)) = text.split_once('/') {
-            let network: IpAddr = network.parse().map_err(|_| ())?;
-            let bits: u32 = bits.parse().map_err(|_| ())?;
+            let network: IpAddr = network.parse().ok()?;
+            let bits: u32 = bits.parse().ok()?;
             let width = if network.is_ipv4() { 32 } else { 128 };
-            return if bits <= width {
-                Ok(Self {
-                    hosts: Hosts::Network(network, bits),
-                    port: None,
-                })
-            } else {
-                Err(())
-            };
+            return (bits <= width).then_some(Self {
+                hosts: Hosts::Network(network, bits),
+                port: None,
+            });
         }
         let is_bare_address = text.parse::<IpAddr>().is_ok();
         let (host, port) = match text.rsplit_once(':') {
             Some((host, port)) if !is_bare_address && !text.ends_with(']') => {
-                (host, Some(port.parse().map_err(|_| ())?))
+                (host, Some(port.parse().ok()?))
             }
             _ => (text, None),
         };
@@ -318,16 +325,15 @@ impl FromStr for HostPattern {
             {
                 Hosts::Below(canonical(domain))
             }
-            Some(_) => return Err(()),
-            None if host.is_empty() || host.contains('*') => return Err(()),
+            Some(_) => return None,
+            None if host.is_empty() || host.contains('*') => return None,
             None => Hosts::Name(canonical(host)),
         };
-        Ok(Self { hosts, port })
+        Some(Self { hosts, port })
     }
-}
 
-impl HostPattern {
-    fn matches(&self, destination: &SecretDestination) -> bool {
+    /// Whether it matches a host and a port.
+    pub fn matches(&self, destination: &SecretDestination) -> bool {
         let is_host = match &self.hosts {
             Hosts::Any => true,
             Hosts::Below(domain) => {

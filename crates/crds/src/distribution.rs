@@ -3,6 +3,7 @@
 
 mod rollout;
 mod source;
+mod status;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResource, CustomResourceExt};
@@ -16,16 +17,21 @@ pub use self::{
         ChartSource, ConfigMapKey, DistributionSource, FolderImage, FolderPatch, FolderSource,
         ManifestSource, NamedSecret, PatchTarget, ValuesReference,
     },
+    status::{DistributionClusterStatus, DistributionStatus},
 };
 use crate::{
-    policy::{ClusterPlacement, OverrideRule},
+    affinity::ClusterAffinity,
+    policy::{ClusterPlacement, Overriders, TemplateSelector},
     schema::{requires, without_null},
 };
 
 /// Most rules for clusters: a fleet of 1,000 clusters may have one for each.
 const OVERRIDES: usize = 1_000;
+/// Most selectors of one rule: the rules of labels count for each of them.
+const OVERRIDE_SELECTORS: usize = 4;
 
 /// What is distributed, and where to.
+#[expect(clippy::duplicated_attributes, reason = "columns have types in common")]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "distribute.fleetdex.io",
@@ -35,9 +41,38 @@ const OVERRIDES: usize = 1_000;
     shortname = "dist",
     category = "fleetdex",
     namespaced,
+    status = "DistributionStatus",
     derive = "PartialEq",
     doc = "Distribution is a set of objects from a chart, a folder or manifests, which goes to clusters in waves.",
-    printcolumn(name = "Suspended", type_ = "boolean", json_path = ".spec.suspend"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason"
+    ),
+    printcolumn(name = "Objects", type_ = "integer", json_path = ".status.objects"),
+    printcolumn(
+        name = "Clusters",
+        type_ = "string",
+        json_path = ".status.readyClusters"
+    ),
+    printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
+    printcolumn(
+        name = "Suspended",
+        type_ = "boolean",
+        json_path = ".spec.suspend",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].message",
+        priority = 1
+    ),
     printcolumn(
         name = "Age",
         type_ = "date",
@@ -56,7 +91,7 @@ pub struct DistributionSpec {
     /// How the objects differ in some clusters, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("maxItems" = OVERRIDES))]
-    pub overrides: Vec<OverrideRule>,
+    pub overrides: Vec<DistributionOverride>,
     /// A `ServiceAccount` of the control plane, in the namespace of this object. Its rights bound
     /// what is read and created. Default: `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,6 +111,23 @@ pub struct DistributionSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32), extend("pattern" = DURATION))]
     pub interval: Option<String>,
+}
+
+/// What is changed of some objects in some clusters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = requires(&["overriders"]))]
+pub struct DistributionOverride {
+    /// The objects; empty: all of the set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("maxItems" = OVERRIDE_SELECTORS))]
+    pub resource_selectors: Vec<TemplateSelector>,
+    /// The clusters; absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_cluster: Option<ClusterAffinity>,
+    /// The changes.
+    #[serde(default)]
+    pub overriders: Overriders,
 }
 
 /// The CRD.

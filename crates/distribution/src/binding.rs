@@ -14,6 +14,7 @@ use crate::{
     failover::PRODUCER,
     placing::PreviousPlacement,
     plan::PlannedBinding,
+    sets::{SetName, bound_object},
     template_name::TemplateName,
 };
 
@@ -42,6 +43,35 @@ pub const BINDING_API_VERSION: &str = "work.karmada.io/v1alpha2";
 #[error("annotation {APPLIED_PLACEMENT}: {0}")]
 pub struct InvalidBinding(#[from] serde_json::Error);
 
+/// Where the binding of an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindingPlace {
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its namespace; empty for a `ClusterResourceBinding`.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl BindingPlace {
+    /// Of an object: of a set, the binding is a `ResourceBinding` in the namespace of the set.
+    pub fn of(object: &TemplateName, set: Option<&SetName>) -> Self {
+        match set {
+            Some(set) => Self {
+                kind: "ResourceBinding",
+                namespace: set.namespace.clone(),
+                name: set.binding_name(object),
+            },
+            None => Self {
+                kind: binding_kind(object),
+                namespace: object.namespace.clone(),
+                name: binding_name(object),
+            },
+        }
+    }
+}
+
 /// What a binding says of the past.
 #[derive(Clone, Debug)]
 pub struct KnownBinding {
@@ -54,9 +84,19 @@ pub struct KnownBinding {
 }
 
 impl KnownBinding {
+    /// Reads a binding without the rules by which its object was placed.
+    pub fn read_without_rules(binding: &mut Value) -> Result<Self, InvalidBinding> {
+        let path = "/metadata/annotations";
+        if let Some(Value::Object(annotations)) = binding.pointer_mut(path) {
+            annotations.retain(|key, _| key != APPLIED_PLACEMENT);
+        }
+        Self::read(binding)
+    }
+
     /// Reads a binding.
     pub fn read(binding: &Value) -> Result<Self, InvalidBinding> {
-        let name = TemplateName::of_binding(binding);
+        let set = SetName::of_binding(binding).map(Arc::new);
+        let name = bound_object(binding, set.as_deref());
         let applied = text(binding, &["metadata", "annotations", APPLIED_PLACEMENT]);
         let placement: Option<ClusterPlacement> = match applied {
             "" => None,
@@ -88,6 +128,7 @@ impl KnownBinding {
             is_rebalanced: time(&["spec", "rescheduleTriggeredAt"])
                 .is_some_and(|triggered| last_scheduled.is_some_and(|last| triggered > last)),
             preserves: flag(binding, &["spec", "preserveResourcesOnDeletion"]),
+            set,
         };
         Ok(Self {
             name,
@@ -134,12 +175,10 @@ pub fn binding(
     previous: Option<&PreviousPlacement>,
 ) -> Value {
     let name = &planned.resource;
-    let mut metadata = json!({
-        "name": binding_name(name),
-        "finalizers": [COPIES_FINALIZER],
-    });
-    if !name.namespace.is_empty() {
-        metadata["namespace"] = name.namespace.as_str().into();
+    let place = BindingPlace::of(name, planned.set.as_deref());
+    let mut metadata = json!({"name": place.name, "finalizers": [COPIES_FINALIZER]});
+    if !place.namespace.is_empty() {
+        metadata["namespace"] = place.namespace.into();
     }
     let waits = planned.lazy.as_ref().is_some_and(|lazy| lazy.waits);
     let applied = match (&planned.unschedulable, &planned.spec) {
@@ -156,12 +195,16 @@ pub fn binding(
     if let Some(lazy) = &planned.lazy {
         annotations.insert(ACTIVATED_FOR.to_owned(), lazy.hash.as_str().into());
     }
+    if let Some(set) = &planned.set {
+        annotations.extend(set.annotations());
+        metadata["ownerReferences"] = json!([set.owner_reference()]);
+    }
     if !annotations.is_empty() {
         metadata["annotations"] = annotations.into();
     }
     json!({
         "apiVersion": BINDING_API_VERSION,
-        "kind": binding_kind(name),
+        "kind": place.kind,
         "metadata": metadata,
         "spec": spec(planned, template, leaving),
     })
@@ -182,8 +225,10 @@ fn spec(planned: &PlannedBinding, template: &Value, leaving: &BTreeSet<String>) 
     let name = &planned.resource;
     let mut resource = json!({
         "apiVersion": name.api_version, "kind": name.kind, "name": name.name,
-        "uid": text(template, &["metadata", "uid"]),
     });
+    if planned.set.is_none() {
+        resource["uid"] = text(template, &["metadata", "uid"]).into();
+    }
     if !name.namespace.is_empty() {
         resource["namespace"] = name.namespace.as_str().into();
     }

@@ -8,7 +8,7 @@ use fleetdex_core::{
 use crate::{marks, template_name::TemplateName};
 
 /// The longest name of an object.
-const LONGEST_NAME: usize = 253;
+pub(crate) const LONGEST_NAME: usize = 253;
 
 /// The kind of the binding of an object.
 pub fn binding_kind(name: &TemplateName) -> &'static str {

@@ -15,6 +15,7 @@ use crate::{
     division::{self, Shares, TieBreak},
     object_text::ObjectText,
     overrides::{self, ObjectOverrides},
+    sets::ObjectSet,
     template_name::TemplateName,
 };
 
@@ -47,6 +48,8 @@ pub struct DistributedObject<'a> {
     pub shares: Option<&'a Shares>,
     /// Whether its replicas are divided, and not the same in each cluster.
     pub is_divided: bool,
+    /// The set that it belongs to. Its overrides change it, and no policies do.
+    pub set: Option<&'a ObjectSet>,
 }
 
 impl<'a> DistributedObject<'a> {
@@ -56,6 +59,7 @@ impl<'a> DistributedObject<'a> {
             object,
             shares: None,
             is_divided: false,
+            set: None,
         }
     }
 
@@ -79,8 +83,11 @@ impl<'a> DistributedObject<'a> {
             }
             self.divide_completions(&mut object, &cluster.name);
         }
-        let object = overrides::overridden(policies, self.object, object, cluster)
-            .map_err(|error| error.to_string())?;
+        let object = match self.set {
+            Some(set) => overrides::overridden_by_set(set, self.object, object, cluster),
+            None => overrides::overridden(policies, self.object, object, cluster),
+        };
+        let object = object.map_err(|error| error.to_string())?;
         let request = Request::Prune { object: &object };
         let mut object = match failed_in(&request, operations)? {
             Some(Response::Pruned(pruned)) => pruned,

@@ -11,6 +11,7 @@
 //!    └────> desired ──> overrides     what the object is in a cluster
 //!  binding                             where an object is, as the control plane stores it
 //!  placement_report                    what a binding says, as rows for people
+//!  sets                                objects that have no templates, such as those of charts
 //!  marks, brake                        what Fleetdex has written, and how much of it may go at once
 //! ```
 //!
@@ -36,6 +37,7 @@ pub mod placement_report;
 pub mod placing;
 pub mod plan;
 pub mod room;
+pub mod sets;
 pub mod spread;
 pub mod template_name;
 pub mod templates;

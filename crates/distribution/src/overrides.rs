@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::{
     claim::{self, Exactness},
     cluster::TargetCluster,
+    sets::ObjectSet,
 };
 
 mod containers;
@@ -43,7 +44,7 @@ pub struct ObjectOverrides {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{policy}: {change}: {problem}")]
 pub struct OverrideError {
-    /// The policy, such as `OverridePolicy shop/eu`.
+    /// The policy, such as `OverridePolicy shop/eu`, or the set.
     pub policy: String,
     /// The change, such as `plaintext[0] /spec/replicas`.
     pub change: String,
@@ -94,6 +95,30 @@ pub fn overridden(
                 problem: failed.problem,
             })?;
         }
+    }
+    Ok(object)
+}
+
+/// The object as its set changes it for a cluster. The selectors look at the template.
+pub fn overridden_by_set(
+    set: &ObjectSet,
+    template: &Value,
+    mut object: Value,
+    cluster: &TargetCluster,
+) -> Result<Value, OverrideError> {
+    let mut bounds = BoundedPatch::default();
+    for (index, rule) in set.overrides.iter().enumerate() {
+        let selectors = &rule.resource_selectors;
+        let selects = selectors.is_empty() || claim::exactness(selectors, template).is_some();
+        let target = rule.target_cluster.as_ref();
+        if !selects || target.is_some_and(|target| !target.matches(cluster.properties())) {
+            continue;
+        }
+        apply(&mut bounds, &mut object, &rule.overriders).map_err(|failed| OverrideError {
+            policy: set.name.shown(),
+            change: format!("overrides[{index}].overriders.{}", failed.change),
+            problem: failed.problem,
+        })?;
     }
     Ok(object)
 }

@@ -11,8 +11,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
+    binding::BindingPlace,
     binding_name::{binding_kind, binding_name},
     claim::PolicyName,
+    sets::{SetName, bound_object},
     template_name::TemplateName,
 };
 
@@ -86,7 +88,8 @@ fn is_zero(count: &usize) -> bool {
 impl PlacementReport {
     /// Reads a binding. A member of an odd type counts as absent.
     pub fn of(binding: &Value) -> Self {
-        let object = TemplateName::of_binding(binding);
+        let set = SetName::of_binding(binding);
+        let object = bound_object(binding, set.as_ref());
         let name = text(binding, &["metadata", "name"]).to_owned();
         let scheduled = BindingCondition::of(binding, "Scheduled");
         let (not_placed, not_chosen) = if scheduled.status == "False" {
@@ -97,8 +100,11 @@ impl PlacementReport {
         };
         let reader = RowReader::new(binding, &object);
         Self {
-            is_ignored: is_ignored(binding, &object, &name),
-            policy: PolicyName::of_annotations(binding).map(|policy| shown_policy(&policy)),
+            is_ignored: is_ignored(binding, &object, set.as_ref()),
+            policy: match &set {
+                Some(set) => Some(set.shown()),
+                None => PolicyName::of_annotations(binding).map(|policy| shown_policy(&policy)),
+            },
             replicas: reader.replicas,
             not_placed,
             clusters: reader.rows(),
@@ -190,9 +196,10 @@ impl PlacementCondition {
 }
 
 /// Whether a binding is not the one that Fleetdex writes for the object.
-fn is_ignored(binding: &Value, object: &TemplateName, name: &str) -> bool {
-    let namespace = text(binding, &["metadata", "namespace"]);
-    name != binding_name(object) || namespace != object.namespace
+fn is_ignored(binding: &Value, object: &TemplateName, set: Option<&SetName>) -> bool {
+    let of = |member: &str| text(binding, &["metadata", member]);
+    let expected = BindingPlace::of(object, set);
+    of("name") != expected.name || of("namespace") != expected.namespace
 }
 
 fn shown_policy(policy: &PolicyName) -> String {

@@ -31,15 +31,20 @@ use crate::{
 mod claimed;
 mod companions;
 mod dependencies;
+mod held_names;
 mod leftovers;
+mod set_members;
 mod values;
 mod writing;
 
 use claimed::{Claimed, claimed};
 use companions::CompanionGroups;
 use dependencies::{Dependencies, TemplatesByKind, may_need};
+use held_names::HeldNames;
+pub use held_names::template_names;
 use leftovers::resting;
 pub use leftovers::{LeftoverFate, Leftovers};
+use set_members::{members, needed_elsewhere};
 pub use values::{
     DistributionInputs, DistributionPlan, NamedTemplate, PlanConflict, PlannedBinding,
     PlannedDeletion, PlannedObject, Requirer, SkippedObject,
@@ -95,8 +100,12 @@ struct PlacedTemplate {
 
 impl<'a, O: Operations> Planner<'a, O> {
     fn run(&mut self) {
-        let (claimed, skipped) = claimed(self.inputs);
+        let held = HeldNames::of(self.inputs);
+        let (mut claimed, skipped) = claimed(self.inputs, &held);
         self.plan.skipped = skipped;
+        let (of_sets, refused) = members(self.inputs, &held, &claimed);
+        self.plan.refused = refused;
+        claimed.extend(of_sets);
         let mut dependencies = Dependencies::default();
         let mut placed = Vec::new();
         for one in &claimed {
@@ -107,6 +116,10 @@ impl<'a, O: Operations> Planner<'a, O> {
             }
         }
         for one in claimed {
+            if let Some(refused) = needed_elsewhere(&one, self.inputs, &dependencies) {
+                self.plan.refused.push(refused);
+                continue;
+            }
             let found = self.place_with_dependencies(&one, &mut dependencies);
             let clusters = || found.binding.cluster_names();
             self.companions
@@ -179,7 +192,11 @@ impl<'a, O: Operations> Planner<'a, O> {
         for (one, mut found) in placed {
             names.insert(one.name.clone());
             let spec = &one.policy.spec;
-            let requirers = dependencies.of(&one.name, one.object);
+            // What a set has is its own: it goes nowhere because others need it.
+            let requirers = match one.set {
+                Some(_) => Vec::new(),
+                None => dependencies.of(&one.name, one.object),
+            };
             found.binding.add_requirers(&requirers);
             found.binding.suspend(spec);
             if found.is_written {
@@ -189,6 +206,7 @@ impl<'a, O: Operations> Planner<'a, O> {
                     object: one.object,
                     shares: found.shares.as_ref(),
                     is_divided: is_divided(spec.placement.replica_scheduling.as_ref()),
+                    set: one.set,
                 };
                 writer.write(&template, &found.binding, overwrites);
             }
@@ -197,7 +215,12 @@ impl<'a, O: Operations> Planner<'a, O> {
         for NamedTemplate { name, object } in &inputs.templates {
             let requirers = dependencies.of(name, object);
             let is_placed = names.contains(name);
-            if is_placed || requirers.is_empty() || never_propagated(object).is_some() {
+            let is_of_set = inputs
+                .previous
+                .get(name)
+                .is_some_and(|previous| previous.set.is_some());
+            if is_placed || is_of_set || requirers.is_empty() || never_propagated(object).is_some()
+            {
                 continue;
             }
             let mut binding = PlannedBinding::of_dependency(name.clone());
@@ -416,7 +439,7 @@ impl<'a, O: Operations> Planner<'a, O> {
         }
         let placed = PlacedObject {
             kind: one.name.kind_name(),
-            uid: text(&**object, &["metadata", "uid"]).to_owned(),
+            uid: one.uid(),
             replicas,
             has_components: components > 1,
         };

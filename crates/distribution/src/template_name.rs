@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, fmt, ops::Deref, sync::Arc};
 
-use fleetdex_interpreter::value::{at, list, text};
+use fleetdex_interpreter::value::{list, text};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -74,11 +74,11 @@ impl TemplateName {
         Self::from(NameParts::of_reference(reference))
     }
 
-    /// Of the object of a binding: what it refers to, by default in the binding's own namespace.
-    pub fn of_binding(binding: &Value) -> Self {
-        let mut parts = NameParts::of_reference(at(binding, &["spec", "resource"]));
+    /// Of the object that a reference names, by default in a namespace.
+    pub fn of_reference_in(reference: &Value, namespace: &str) -> Self {
+        let mut parts = NameParts::of_reference(reference);
         if parts.namespace.is_empty() {
-            text(binding, &["metadata", "namespace"]).clone_into(&mut parts.namespace);
+            namespace.clone_into(&mut parts.namespace);
         }
         Self::from(parts)
     }

@@ -10,16 +10,16 @@ use fleetdex_core::{
     planted::{Bug, planted},
 };
 use fleetdex_distribution::{
-    binding::{self, BINDING_API_VERSION, COPIES_FINALIZER},
-    binding_name::{binding_kind, binding_name},
+    binding::{self, BINDING_API_VERSION, BindingPlace, COPIES_FINALIZER},
     contains::contains,
     marks::{self, CopyOrigin},
     plan::{DistributionPlan, Leftovers, PlannedBinding},
+    sets::SetName,
     template_name::{NameParts, TemplateName},
 };
 use fleetdex_interpreter::value::text;
 use futures::{StreamExt as _, stream};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
 
 use crate::{
@@ -39,23 +39,36 @@ pub struct BindingClient {
     pub namespaced: ObjectClient,
     /// `ClusterResourceBinding`.
     pub cluster_scoped: ObjectClient,
+    /// The sets that objects belong to.
+    pub sets: Arc<RwLock<BTreeMap<TemplateName, Arc<SetName>>>>,
 }
 
 impl BindingClient {
     /// The client for the binding of an object, and the binding's name.
     pub fn of(&self, name: &TemplateName) -> (&ObjectClient, TemplateName) {
-        let client = if name.namespace.is_empty() {
+        let set = self.sets.read().get(name).cloned();
+        let place = BindingPlace::of(name, set.as_deref());
+        let client = if place.namespace.is_empty() {
             &self.cluster_scoped
         } else {
             &self.namespaced
         };
         let binding = TemplateName::from(NameParts {
             api_version: BINDING_API_VERSION.to_owned(),
-            kind: binding_kind(name).to_owned(),
-            namespace: name.namespace.clone(),
-            name: binding_name(name),
+            kind: place.kind.to_owned(),
+            namespace: place.namespace,
+            name: place.name,
         });
         (client, binding)
+    }
+
+    /// Notes which objects belong to sets, by a plan and by the bindings that there are.
+    fn note_sets(&self, plan: &DistributionPlan, read: &ReadInputs) {
+        let bound = read.plan.previous.iter();
+        let bound = bound.filter_map(|(name, one)| Some((name.clone(), one.set.clone()?)));
+        let planned = plan.bindings.iter();
+        let planned = planned.filter_map(|one| Some((one.resource.clone(), one.set.clone()?)));
+        *self.sets.write() = bound.chain(planned).collect();
     }
 }
 
@@ -141,6 +154,7 @@ impl BindingWriter {
         leftovers: &Leftovers,
         is_complete: bool,
     ) -> Vec<NamedTask> {
+        self.client.note_sets(plan, read);
         let clusters = read.plan.clusters.iter();
         let known: BTreeSet<&str> = clusters.map(|one| one.name.as_str()).collect();
         let may_have_copy = |name: &TemplateName, cluster: &str| {
@@ -159,23 +173,28 @@ impl BindingWriter {
         for one in bound.into_iter().chain(new) {
             let name = &one.resource;
             planned.insert(name);
-            let Some(template) = templates.get(name) else {
-                continue;
+            let template = match &one.set {
+                Some(_) => &Value::Null,
+                None => match templates.get(name) {
+                    Some(template) => *template,
+                    None => continue,
+                },
             };
-            if !taken.insert((name.namespace.as_str(), binding_name(name))) {
+            let place = BindingPlace::of(name, one.set.as_deref());
+            let is_ending = read.ending_namespaces.contains(&place.namespace);
+            if !taken.insert((place.namespace, place.name)) {
                 // Two groups have a kind of this name, and objects of one name.
                 tasks.push((name.clone(), BindingTask::Refuse));
                 continue;
             }
             let current = read.bindings.get(name);
             // With its namespace the object will go, too, and the binding knows its copies.
-            let is_ending = read.ending_namespaces.contains(&name.namespace);
             if current.is_some_and(is_being_deleted) && !is_ending {
                 tasks.push((name.clone(), BindingTask::LetGo));
                 continue;
             }
             let leaving = leaving(one, read, &may_have_copy);
-            let uid = text(*template, &["metadata", "uid"]);
+            let uid = text(template, &["metadata", "uid"]);
             let is_right = current.is_some_and(|current| {
                 right.get(name).is_some_and(|right| {
                     Arc::ptr_eq(&right.current, &current.object)
@@ -213,11 +232,14 @@ impl BindingWriter {
                 .flat_map(|previous| previous.clusters_with_copies());
             let has_copies = with_copies.any(|cluster| may_have_copy(name, cluster));
             let is_ending = read.ending_namespaces.contains(&name.namespace);
-            let is_gone = !templates.contains_key(name) || leftovers.is_unneeded(name);
+            let is_gone = !leftovers.has_template(name) || leftovers.is_unneeded(name);
+            // What clusters have of a set is known by its bindings alone.
+            let is_of_set = previous.is_some_and(|previous| previous.set.is_some());
             let keeps = planted(Bug::DistributionKeepsBindings);
             if is_gone && is_complete && !has_copies && !keeps {
                 tasks.push((name.clone(), BindingTask::Remove));
             } else if is_being_deleted(current)
+                && !is_of_set
                 && ((!is_gone && !is_ending) || !read.is_followed(name))
             {
                 tasks.push((name.clone(), BindingTask::LetGo));

@@ -39,6 +39,8 @@ const LOOK_FOR_KINDS: Duration = Duration::from_secs(1);
 
 /// The kinds that are always looked at.
 pub mod kinds {
+    use fleetdex_distribution::sets::{SET_API_VERSION, SET_KIND};
+
     /// Which objects go where.
     pub const PROPAGATION_POLICY: (&str, &str) =
         ("policy.karmada.io/v1alpha1", "PropagationPolicy");
@@ -61,6 +63,8 @@ pub mod kinds {
     pub const CLUSTER: (&str, &str) = ("cluster.karmada.io/v1alpha1", "Cluster");
     /// Which objects are placed first.
     pub const PRIORITY_CLASS: (&str, &str) = ("scheduling.k8s.io/v1", "PriorityClass");
+    /// Sets of objects from charts and folders.
+    pub const SET: (&str, &str) = (SET_API_VERSION, SET_KIND);
     /// Namespaces, which are made where objects need them.
     pub const NAMESPACE: (&str, &str) = ("v1", "Namespace");
 
@@ -75,7 +79,7 @@ pub mod kinds {
         NAMESPACE,
     ];
     /// Looked at where they are served.
-    pub const OPTIONAL: [(&str, &str); 2] = [REBALANCER, CLUSTER];
+    pub const OPTIONAL: [(&str, &str); 3] = [REBALANCER, CLUSTER, SET];
 }
 
 /// The text of a kind's name.

@@ -15,12 +15,12 @@ use fleetdex_crds::policy::{
 };
 use fleetdex_distribution::{
     activation::creation_time,
-    binding::KnownBinding,
-    binding_name::binding_name,
+    binding::{BindingPlace, KnownBinding},
     claim::{Policy, allowed_clusters},
     failover::HealthInClusters,
     overrides::ObjectOverrides,
     plan::{DistributionInputs, NamedTemplate},
+    sets::is_of_set,
     template_name::{KindName, TemplateName},
     templates::is_never_propagated,
 };
@@ -251,6 +251,12 @@ impl ReadInputs {
         let Some(known) = known else {
             return;
         };
+        if self.bindings.contains_key(&known.name) {
+            let problem = format!("{} has another binding already", known.name);
+            self.problems
+                .insert(TemplateName::of(&binding.object), problem);
+            return;
+        }
         if let Some(time) = known.last_scheduled {
             self.last_scheduled.insert(known.name.clone(), time);
         }
@@ -268,13 +274,12 @@ impl ReadInputs {
         let known = KnownBinding::read(&whole).or_else(|error| {
             self.problems.insert(name.clone(), error.to_string());
             // Where the object is counts more than by which rules.
-            whole["metadata"]["annotations"] = Value::Null;
-            KnownBinding::read(&whole)
+            KnownBinding::read_without_rules(&mut whole)
         });
         let known = known.ok()?;
         // One that is for an object of another namespace, or under another name, is another one's.
-        let is_own =
-            name.namespace == known.name.namespace && name.name == binding_name(&known.name);
+        let place = BindingPlace::of(&known.name, known.previous.set.as_deref());
+        let is_own = name.namespace == place.namespace && name.name == place.name;
         is_own.then_some(known)
     }
 
@@ -348,11 +353,12 @@ pub fn selected_kinds(control_plane: &ControlPlaneObjects) -> BTreeSet<KindName>
     wanted
 }
 
-/// The kinds of which clusters may have copies.
+/// The kinds of which clusters may have copies of templates. Objects of sets have none.
 pub fn bound_kinds(control_plane: &ControlPlaneObjects) -> BTreeSet<KindName> {
     let mut bound: BTreeSet<KindName> = BTreeSet::new();
     for kind in [kinds::BINDING, kinds::CLUSTER_BINDING] {
-        for binding in control_plane.objects(kind) {
+        let bindings = control_plane.objects(kind).into_iter();
+        for binding in bindings.filter(|binding| !is_of_set(&binding.object)) {
             let resource = at(&*binding.object, &["spec", "resource"]);
             bound.insert(TemplateName::of_reference(resource).kind_name());
         }

@@ -3,6 +3,7 @@
 //! ```text
 //!  policies, templates, bindings ──> control_plane ──> inputs ──┐
 //!  nodes and pods of members ──────> room ──────────────────────┤
+//!  Distributions, charts ──────────> sets ──────────────────────┤
 //!                                                               ▼
 //!        interpreting: rules, webhooks <──────────────────── planner ──> bindings
 //!                                                               │ published
@@ -35,6 +36,7 @@ mod rebalancers;
 mod reflector;
 mod reservations;
 mod room;
+mod sets;
 mod status_board;
 mod status_writer;
 mod wall_clock;
@@ -63,10 +65,11 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
+pub use crate::sets::SetSources;
 use crate::{
     applier::ApplierContext,
     bindings::{BindingClient, BindingWriter},
-    control_plane::{ControlPlane, kinds},
+    control_plane::{ControlPlane, ControlPlaneObjects, kinds},
     copy_memory::CopyMemory,
     held_deletions::HeldDeletions,
     interpreting::Interpreting,
@@ -75,6 +78,7 @@ use crate::{
     published::PublishedPlan,
     rebalancers::RebalancerWriter,
     room::RoomReader,
+    sets::{DistributionSets, SetReporter},
     status_board::StatusBoard,
     status_writer::StatusWriter,
     wall_clock::WallClock,
@@ -113,6 +117,8 @@ pub struct DistributorContext {
     pub metrics: Arc<Metrics>,
     /// What holds deletions.
     pub brake: DeletionBrake,
+    /// What renders sets of objects.
+    pub sets: SetSources,
     /// The time of day. A simulation has one of its own.
     pub clock: WallClock,
 }
@@ -200,6 +206,8 @@ impl Distribution {
         let control_plane = ControlPlane::new(context.control_plane.clone(), Arc::clone(&changed));
         let interpreting = Interpreting::new(context.rules.clone(), Arc::clone(&context.webhooks));
         let bindings = binding_client(context);
+        let objects = control_plane.objects().clone();
+        let (sets, set_reporter) = sets_of(context, &changed, &board, objects);
         let status_writer = StatusWriter {
             board: Arc::clone(&board),
             objects: control_plane.objects().clone(),
@@ -246,6 +254,7 @@ impl Distribution {
                 clock: context.clock,
             },
             room: RoomReader::new(CopyMemory::limited_to(HELD)),
+            sets,
             board,
             published,
             changed,
@@ -256,12 +265,37 @@ impl Distribution {
         let tasks = [
             tokio::spawn(planner.run()),
             tokio::spawn(status_writer.run()),
+            tokio::spawn(set_reporter.run()),
             tokio::spawn(run_appliers(appliers)),
         ];
         Self {
             tasks: tasks.into_iter().map(AbortOnDropHandle::new).collect(),
         }
     }
+}
+
+/// What renders sets of objects, and what reports on them.
+fn sets_of(
+    context: &DistributorContext,
+    changed: &Arc<Notify>,
+    board: &Arc<StatusBoard>,
+    objects: ControlPlaneObjects,
+) -> (DistributionSets, SetReporter) {
+    let client = client_of(context, kinds::SET, "distributions", true);
+    let sets = DistributionSets::new(
+        context.control_plane.clone(),
+        client.clone(),
+        context.sets.clone(),
+        Arc::clone(changed),
+    );
+    let reporter = SetReporter {
+        reports: sets.reports(),
+        board: Arc::clone(board),
+        objects,
+        client,
+        clock: context.clock,
+    };
+    (sets, reporter)
 }
 
 fn binding_client(context: &DistributorContext) -> BindingClient {
@@ -273,6 +307,7 @@ fn binding_client(context: &DistributorContext) -> BindingClient {
             "clusterresourcebindings",
             false,
         ),
+        sets: Arc::default(),
     }
 }
 

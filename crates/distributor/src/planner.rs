@@ -16,6 +16,7 @@ use fleetdex_clusters::{
     source::{MemberSnapshot, Sources},
 };
 use fleetdex_core::planted::{Bug, planted};
+use fleetdex_crds::distribution::DistributionOverride;
 use fleetdex_distribution::{
     binding::ALLOW_DELETION,
     brake::DeletionBrake,
@@ -23,6 +24,7 @@ use fleetdex_distribution::{
     overrides::ObjectOverrides,
     placing::PreviousPlacement,
     plan::{self, DistributionPlan, Leftovers},
+    sets::{ObjectSet, SetName},
     template_name::{KindName, TemplateName},
 };
 use fleetdex_interpreter::{rules::RuleSet, value::text};
@@ -42,6 +44,7 @@ use crate::{
     rebalancers::RebalancerWriter,
     reservations::Reservations,
     room::RoomReader,
+    sets::DistributionSets,
     status_board::StatusBoard,
     wall_clock::WallClock,
 };
@@ -76,6 +79,8 @@ pub struct DistributionPlanner {
     pub rebalancers: RebalancerWriter,
     /// The room in clusters.
     pub room: RoomReader,
+    /// Sets of objects.
+    pub sets: DistributionSets,
     /// What is reported of clusters.
     pub board: Arc<StatusBoard>,
     /// Where plans are published.
@@ -105,6 +110,7 @@ pub struct PlannerState {
 struct PlanBasis {
     rules: Arc<RuleSet>,
     overrides: Vec<ObjectOverrides>,
+    of_sets: BTreeMap<Arc<SetName>, Vec<DistributionOverride>>,
     /// With what overrides look at, and nothing else.
     clusters: Vec<TargetCluster>,
 }
@@ -163,6 +169,9 @@ impl DistributionPlanner {
             return SOON;
         }
         self.state.known_bindings.complete(&mut read);
+        let served = self.control_plane.served();
+        self.sets
+            .add_to(&mut read.plan, &objects, &self.clusters, &served);
         read.add_health((self.clock)(), |name, needs_status| {
             self.board.health_of(name, needs_status)
         });
@@ -202,6 +211,7 @@ impl DistributionPlanner {
         written.unwritten.append(&mut written.let_go);
         let objects = self.control_plane.objects();
         self.rebalancers.write(objects, &read).await;
+        self.sets.planned(&plan, &read).await;
         self.publish(&plan, &read, leftovers, is_complete, written.unwritten);
     }
 
@@ -269,9 +279,14 @@ impl DistributionPlanner {
             ..cluster.clone()
         });
         let clusters: Vec<TargetCluster> = clusters.collect();
-        if made_by.overrides != read.plan.overrides || made_by.clusters != clusters {
+        let of_sets = read.plan.sets.iter();
+        let of_sets = of_sets.map(|set| (Arc::clone(&set.name), set.overrides.clone()));
+        let of_sets: BTreeMap<_, _> = of_sets.collect();
+        let are_same = made_by.overrides == read.plan.overrides && made_by.of_sets == of_sets;
+        if !are_same || made_by.clusters != clusters {
             memory.forget_made();
             made_by.overrides.clone_from(&read.plan.overrides);
+            made_by.of_sets = of_sets;
             made_by.clusters = clusters;
         }
     }
@@ -288,7 +303,9 @@ impl DistributionPlanner {
                     rules,
                     memory: &memory,
                 };
-                operations.begin(&read.plan.templates);
+                let of_sets = read.plan.sets.iter().flat_map(ObjectSet::objects);
+                let templates = read.plan.templates.iter().map(|one| &one.object);
+                operations.begin(templates.chain(of_sets));
                 let plan = plan::plan(&read.plan, &operations);
                 (memory, read, plan)
             });
@@ -357,7 +374,13 @@ impl DistributionPlanner {
             .bindings
             .iter()
             .filter(|binding| binding.has_ended_evictions());
-        let released = released.chain(evicted.map(|binding| &binding.resource));
+        let of_sets = read.plan.previous.iter().filter(|(_, previous)| {
+            let mut letting = read.plan.sets.iter().filter(|set| set.allows_deletion);
+            letting.any(|set| previous.set.as_ref() == Some(&set.name))
+        });
+        let released = released
+            .chain(evicted.map(|binding| &binding.resource))
+            .chain(of_sets.map(|(name, _)| name));
         self.board.set_plan(plan, read, (self.clock)());
         self.published.send_replace(Arc::new(PublishedPlan {
             clusters,

@@ -21,6 +21,10 @@ use crate::{
     wall_clock::WallClock,
 };
 
+mod counting;
+
+pub use counting::ClusterCount;
+
 /// What a cluster has of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CopyReport {

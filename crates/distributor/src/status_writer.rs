@@ -207,6 +207,10 @@ impl StatusWriter {
         name: &TemplateName,
         report: &BindingReport,
     ) -> Result<ReportOutcome, ObjectRequestError> {
+        if report.planned.set.is_some() {
+            // A template of this name is another object.
+            return Ok(ReportOutcome::Reported);
+        }
         let Some(template) = self.objects.object(name) else {
             return Ok(ReportOutcome::Reported);
         };

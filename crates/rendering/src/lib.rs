@@ -1,6 +1,7 @@
 //! Renders charts, folders and manifests into objects, by the programs `helm` and `kustomize`.
 //!
 //! ```text
+//!  source, named_objects ──> resolve
 //!  references ──> fetch ──> Archive ──┐
 //!  values, valuesFrom ──> values ─────┼──> renderer ──> child: sandbox ──> helm, kustomize
 //!  Capabilities ──────────────────────┘       │
@@ -20,10 +21,13 @@ pub mod hooks;
 mod inputs;
 pub mod kind_order;
 mod manifests;
+pub mod named_objects;
 pub mod programs;
 pub mod rendered;
 pub mod renderer;
+pub mod resolve;
 pub mod sandbox;
+pub mod scopes;
 pub mod source;
 pub mod values;
 pub mod version;

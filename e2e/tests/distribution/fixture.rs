@@ -15,8 +15,9 @@ use e2e::{
 use serde_json::{Value, json};
 
 /// The definitions that distribution needs.
-const CRDS: [&str; 7] = [
+const CRDS: [&str; 8] = [
     "apps.karmada.io_workloadrebalancers.yaml",
+    "distribute.fleetdex.io_distributions.yaml",
     "policy.karmada.io_clusteroverridepolicies.yaml",
     "policy.karmada.io_clusterpropagationpolicies.yaml",
     "policy.karmada.io_overridepolicies.yaml",
@@ -168,6 +169,8 @@ async fn install_definitions(fleet: &Fleet, hub: &Objects) -> Result<()> {
         hub.get("apis/policy.karmada.io/v1alpha1/clusteroverridepolicies")
             .await?;
         hub.get("apis/apps.karmada.io/v1alpha1/workloadrebalancers")
+            .await?;
+        hub.get("apis/distribute.fleetdex.io/v1alpha1/distributions")
             .await?;
         hub.get("apis/work.karmada.io/v1alpha2/resourcebindings")
             .await

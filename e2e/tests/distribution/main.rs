@@ -7,5 +7,6 @@ mod failover;
 mod faults;
 mod fixture;
 mod flux;
+mod sets;
 mod staying_right;
 mod writing;

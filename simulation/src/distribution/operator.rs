@@ -10,7 +10,7 @@ use fleetdex_clusters::{
 };
 use fleetdex_core::model::ClusterName;
 use fleetdex_distribution::brake::DeletionBrake;
-use fleetdex_distributor::DistributorContext;
+use fleetdex_distributor::{DistributorContext, SetSources};
 use fleetdex_replicas::{ReplicaConfig, Replicas};
 use fleetdex_telemetry::{Metrics, Readiness};
 use tokio::{
@@ -140,6 +140,7 @@ async fn run(
         replicas: replicas.clone(),
         metrics: Arc::new(Metrics::new()),
         brake: DeletionBrake::default(),
+        sets: SetSources::default(),
         clock: clock::now,
     };
     fleetdex_distributor::run(context, stop.child_token()).await;

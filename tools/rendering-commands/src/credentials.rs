@@ -1,7 +1,10 @@
 //! Credentials of a Secret, for the hosts that it lists.
 
 use fleetdex_clusters::secret_hosts::{SecretDestination, SecretHosts, SecretRef};
-use fleetdex_rendering::fetch::{BasicCredentials, HostPolicy, RemoteHost};
+use fleetdex_rendering::{
+    fetch::{BasicCredentials, HostPolicy, RemoteHost},
+    named_objects::secret_text,
+};
 use k8s_openapi::api::core::v1::Secret;
 
 /// Any host may be asked: the user chose the files. Credentials go to the hosts in the annotation
@@ -27,17 +30,8 @@ impl HostPolicy for SecretCredentials {
             .check(reference, secret, [destination])
             .ok()?;
         Some(BasicCredentials {
-            username: text(secret, "username")?,
-            password: text(secret, "password")?,
+            username: secret_text(secret, "username")?,
+            password: secret_text(secret, "password")?,
         })
     }
-}
-
-/// A text of a Secret; `stringData` takes precedence, as on the API server.
-pub(crate) fn text(secret: &Secret, key: &str) -> Option<String> {
-    let plain = secret.string_data.as_ref().and_then(|all| all.get(key));
-    plain.cloned().or_else(|| {
-        let bytes = secret.data.as_ref()?.get(key)?;
-        String::from_utf8(bytes.0.clone()).ok()
-    })
 }

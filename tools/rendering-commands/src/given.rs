@@ -1,11 +1,9 @@
 //! The objects of files: `Distribution`s, and what they name.
 
-use std::collections::BTreeMap;
-
 use fleetdex_cli::documents::SourceDocument;
 use fleetdex_core::model::quoted;
 use fleetdex_crds::distribution::Distribution;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use fleetdex_rendering::named_objects::NamedObjects;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -15,8 +13,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// Objects by namespace and name.
 pub(crate) struct GivenObjects {
     pub(crate) distributions: Vec<Distribution>,
-    config_maps: BTreeMap<(String, String), ConfigMap>,
-    secrets: BTreeMap<(String, String), Secret>,
+    pub(crate) named: NamedObjects,
 }
 
 /// The files do not have what is needed.
@@ -30,12 +27,6 @@ pub(crate) enum GivenError {
     },
     #[error("no file of --filename has a Distribution of distribute.fleetdex.io/v1alpha1")]
     None,
-    #[error("{kind} {namespace}/{name} is in no file of --filename: add it")]
-    Missing {
-        kind: &'static str,
-        namespace: String,
-        name: String,
-    },
 }
 
 impl GivenObjects {
@@ -43,8 +34,10 @@ impl GivenObjects {
     pub(crate) fn of(documents: Vec<SourceDocument>) -> Result<Self, GivenError> {
         let mut given = Self {
             distributions: Vec::new(),
-            config_maps: BTreeMap::new(),
-            secrets: BTreeMap::new(),
+            named: NamedObjects {
+                missing: "is in no file of --filename: add it",
+                ..NamedObjects::default()
+            },
         };
         for SourceDocument { source, content } in documents {
             let text = |field: &str| content[field].as_str().unwrap_or_default().to_owned();
@@ -54,10 +47,10 @@ impl GivenObjects {
                     given.distributions.push(read(&source, content)?);
                 }
                 ("v1", "ConfigMap") => {
-                    given.config_maps.insert(key, read(&source, content)?);
+                    given.named.config_maps.insert(key, read(&source, content)?);
                 }
                 ("v1", "Secret") => {
-                    given.secrets.insert(key, read(&source, content)?);
+                    given.named.secrets.insert(key, read(&source, content)?);
                 }
                 _ => {}
             }
@@ -67,18 +60,6 @@ impl GivenObjects {
         }
         Ok(given)
     }
-
-    pub(crate) fn config_map(&self, namespace: &str, name: &str) -> Result<&ConfigMap, GivenError> {
-        let key = (namespace.to_owned(), name.to_owned());
-        let found = self.config_maps.get(&key);
-        found.ok_or_else(|| missing("ConfigMap", key))
-    }
-
-    pub(crate) fn secret(&self, namespace: &str, name: &str) -> Result<&Secret, GivenError> {
-        let key = (namespace.to_owned(), name.to_owned());
-        let found = self.secrets.get(&key);
-        found.ok_or_else(|| missing("Secret", key))
-    }
 }
 
 /// The namespace of an object.
@@ -86,14 +67,6 @@ pub(crate) fn namespace_of(namespace: Option<&str>) -> &str {
     namespace
         .filter(|namespace| !namespace.is_empty())
         .unwrap_or(DEFAULT_NAMESPACE)
-}
-
-fn missing(kind: &'static str, (namespace, name): (String, String)) -> GivenError {
-    GivenError::Missing {
-        kind,
-        namespace,
-        name,
-    }
 }
 
 fn key_of(object: &Value) -> (String, String) {

@@ -2,7 +2,7 @@
 //! control plane. `fleetdex sandbox`, which is hidden, starts helm and kustomize within limits.
 //!
 //! ```text
-//!  files ──> given ──> resolve ──> renderer ──> output
+//!  files ──> given ──> resolver, renderer ──> output
 //!  --chart, --folder ──> local ──┘
 //! ```
 //!
@@ -13,10 +13,10 @@ mod credentials;
 mod given;
 mod local;
 mod output;
-mod resolve;
-mod scope;
 
-use std::{convert::Infallible, env, ffi::OsString, io, path::PathBuf, process::ExitCode};
+use std::{
+    convert::Infallible, env, ffi::OsString, io, path::PathBuf, process::ExitCode, sync::Arc,
+};
 
 use fleetdex_cli::{
     console::{self, CommandError, Console},
@@ -24,14 +24,22 @@ use fleetdex_cli::{
 };
 use fleetdex_crds::distribution::Distribution;
 use fleetdex_rendering::{
+    fetch::{FetchSettings, HostPolicy},
     programs::Programs,
     renderer::{RenderLimits, Renderer},
+    resolve::{ResolvedSource, SourceResolver},
     sandbox::{self, SandboxError},
+    scopes::KindScopes,
     source::Capabilities,
 };
+use k8s_openapi::api::core::v1::Secret;
 
 pub use self::{args::RenderArgs, output::RenderFormat};
-use self::{given::GivenObjects, local::LocalArchives, resolve::SourceResolver, scope::KindScopes};
+use self::{
+    credentials::SecretCredentials,
+    given::{GivenObjects, namespace_of},
+    local::LocalArchives,
+};
 
 /// The arguments of the hidden command that limits itself and becomes helm or kustomize.
 #[derive(Clone, Debug, clap::Args)]
@@ -75,11 +83,6 @@ async fn render(
     let given = GivenObjects::of(documents).map_err(CommandError::failed)?;
     let local = LocalArchives::read(args.chart.as_deref(), args.folder.as_deref())
         .map_err(CommandError::failed)?;
-    let resolver = SourceResolver {
-        given: &given,
-        local,
-        permits_plain_http: args.plain_http,
-    };
     let fleetdex = env::current_exe()?;
     let programs = Programs::find(fleetdex, args.helm.clone(), args.kustomize.clone());
     let renderer = Renderer::new(programs, RenderLimits::default());
@@ -90,17 +93,14 @@ async fn render(
         if let Some(warning) = unapplied(distribution) {
             console.warn(&warning)?;
         }
-        let (source, namespace) = resolver
-            .resolve(distribution)
-            .await
-            .map_err(CommandError::failed)?;
-        let rendered = renderer.render(&source, &capabilities).await;
+        let resolved = resolved(args, &given, &local, distribution).await?;
+        let rendered = renderer.render(&resolved.source, &capabilities).await;
         let mut set = rendered.map_err(CommandError::failed)?;
         for warning in &set.warnings {
             console.warn(warning)?;
         }
         let scopes = KindScopes::of(&set);
-        set.fill_namespaces(&namespace, |kind| scopes.is_namespaced(kind));
+        set.fill_namespaces(&resolved.namespace, |kind| scopes.is_namespaced(kind));
         objects.extend(set.crds);
         objects.extend(set.objects);
         if args.show_hooks {
@@ -109,6 +109,35 @@ async fn render(
     }
     output::write(&objects, args.format, console.out)?;
     Ok(())
+}
+
+/// What is rendered of a `Distribution`.
+async fn resolved(
+    args: &RenderArgs,
+    given: &GivenObjects,
+    local: &LocalArchives,
+    distribution: &Distribution,
+) -> Result<ResolvedSource, CommandError> {
+    let name = distribution.metadata.name.as_deref().unwrap_or_default();
+    let namespace = namespace_of(distribution.metadata.namespace.as_deref());
+    let source = &distribution.spec.source;
+    let hosts = |secret: Option<&Secret>| -> Arc<dyn HostPolicy> {
+        Arc::new(SecretCredentials {
+            namespace: namespace.to_owned(),
+            secret: secret.cloned(),
+        })
+    };
+    let resolver = SourceResolver {
+        objects: &given.named,
+        archive: local.of(source, name).map_err(CommandError::failed)?,
+        settings: FetchSettings {
+            permits_plain_http: args.plain_http,
+            ..FetchSettings::default()
+        },
+        hosts: &hosts,
+    };
+    let resolved = resolver.resolve(source, namespace, name).await;
+    resolved.map_err(CommandError::failed)
 }
 
 /// What a `Distribution` asks for and what is printed does not have.

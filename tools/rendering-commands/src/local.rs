@@ -7,6 +7,7 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
+use fleetdex_crds::distribution::DistributionSource;
 use fleetdex_rendering::archive::{Archive, ArchiveError, MAX_PACKED_BYTES};
 use tar::HeaderMode;
 
@@ -15,6 +16,15 @@ use tar::HeaderMode;
 pub(crate) struct LocalArchives {
     pub(crate) chart: Option<Archive>,
     pub(crate) folder: Option<Archive>,
+}
+
+/// An archive of another kind than the source is given.
+#[derive(Debug, thiserror::Error)]
+#[error("Distribution {name}: {flag} is given, but its source is {source_kind}")]
+pub(crate) struct OtherSource {
+    name: String,
+    flag: &'static str,
+    source_kind: &'static str,
 }
 
 /// A chart or a folder cannot be read.
@@ -33,6 +43,33 @@ impl LocalArchives {
             chart: chart.map(|path| archive(path, "chart")).transpose()?,
             folder: folder.map(|path| archive(path, ".")).transpose()?,
         })
+    }
+}
+
+impl LocalArchives {
+    /// What takes the place of the archive that a source names.
+    pub(crate) fn of(
+        &self,
+        source: &DistributionSource,
+        name: &str,
+    ) -> Result<Option<Archive>, OtherSource> {
+        let refuse = |archive: Option<&Archive>, flag, source_kind| match archive {
+            None => Ok(()),
+            Some(_) => Err(OtherSource {
+                name: name.to_owned(),
+                flag,
+                source_kind,
+            }),
+        };
+        if source.helm.is_some() {
+            refuse(self.folder.as_ref(), "--folder", "helm")?;
+            return Ok(self.chart.clone());
+        }
+        if source.kustomize.is_some() {
+            refuse(self.chart.as_ref(), "--chart", "kustomize")?;
+            return Ok(self.folder.clone());
+        }
+        Ok(None)
     }
 }
 

@@ -26,8 +26,12 @@ const CRDS_OF_KARMADA: [&str; 9] = [
     "workloadrebalancers.apps.karmada.io",
 ];
 /// The groups of distribution, of which Fleetdex never had a CRD without [`VERSION_ANNOTATION`].
-const GROUPS_OF_DISTRIBUTION: [&str; 3] =
-    ["apps.karmada.io", "policy.karmada.io", "work.karmada.io"];
+const GROUPS_OF_DISTRIBUTION: [&str; 4] = [
+    "apps.karmada.io",
+    "distribute.fleetdex.io",
+    "policy.karmada.io",
+    "work.karmada.io",
+];
 
 /// `APIServices` that another server answers for: the Service by the name of the `APIService`.
 pub(super) type AggregatedVersions = BTreeMap<String, String>;

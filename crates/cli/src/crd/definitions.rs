@@ -1,7 +1,7 @@
 //! The CRDs, made of the Rust types.
 
 use fleetdex_crds::{
-    binding, cluster::Cluster, cluster_cache, interpreter, policy, rebalancer,
+    binding, cluster::Cluster, cluster_cache, distribution, interpreter, policy, rebalancer,
     registry::ResourceRegistry,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -60,12 +60,12 @@ pub fn without_distribution() -> Vec<CrdFile> {
         .collect()
 }
 
-/// The CRDs of policies, bindings and rebalancers, which only distribution needs.
+/// The CRDs of policies, bindings, rebalancers and sets, which only distribution needs.
 pub fn of_distribution() -> Vec<CrdFile> {
     policy::crds()
         .into_iter()
         .chain(binding::crds())
-        .chain([rebalancer::crd()])
+        .chain([rebalancer::crd(), distribution::crd()])
         .map(CrdFile::new)
         .collect()
 }

@@ -1,11 +1,11 @@
 //! What is placed, and where it goes.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use fleetdex_crds::{binding::GracefulEvictionTask, policy::ClusterPlacement};
 use serde::Serialize;
 
-use crate::{claim::PolicyName, division::Shares, template_name::KindName};
+use crate::{claim::PolicyName, division::Shares, sets::SetName, template_name::KindName};
 
 /// What is placed.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +45,8 @@ pub struct PreviousPlacement {
     pub is_rebalanced: bool,
     /// Whether clusters keep the object when it is deleted from the control plane.
     pub preserves: bool,
+    /// The set that it belongs to.
+    pub set: Option<Arc<SetName>>,
 }
 
 impl PreviousPlacement {

@@ -9,28 +9,45 @@ use std::{
 use fleetdex_interpreter::value::{group, integer};
 use serde_json::Value;
 
-use super::values::{DistributionInputs, NamedTemplate, PlannedBinding, SkippedObject};
+use super::{
+    held_names::HeldNames,
+    values::{DistributionInputs, NamedTemplate, PlannedBinding, SkippedObject},
+};
 use crate::{
     claim::{self, Policy, PolicyName},
     desired::write_order,
+    sets::ObjectSet,
     template_name::TemplateName,
     templates::never_propagated,
 };
 
 /// An object with its policy.
+#[derive(Clone)]
 pub(super) struct Claimed<'a> {
     pub(super) name: TemplateName,
     pub(super) object: &'a Arc<Value>,
     pub(super) policy: &'a Policy,
+    /// The set that it belongs to; `None`: it is a template of the control plane.
+    pub(super) set: Option<&'a ObjectSet>,
 }
 
 impl Claimed<'_> {
+    /// What decides who gets the odd replica.
+    pub(super) fn uid(&self) -> String {
+        match self.set {
+            Some(set) => format!("{}/{}", set.name.uid, self.name),
+            None => text(&**self.object, &["metadata", "uid"]).to_owned(),
+        }
+    }
+
     /// Its binding, before it is placed.
     pub(super) fn binding(&self) -> PlannedBinding {
+        let policy = || self.policy.shown();
         PlannedBinding {
-            policy: Some(self.policy.shown()),
+            policy: Some(self.set.map_or_else(policy, |set| set.name.shown())),
             spec: Some(Arc::clone(&self.policy.spec)),
-            claimed_by: Some(self.policy.policy_name()),
+            claimed_by: self.set.is_none().then(|| self.policy.policy_name()),
+            set: self.set.map(|set| Arc::clone(&set.name)),
             ..PlannedBinding::of_dependency(self.name.clone())
         }
     }
@@ -38,7 +55,11 @@ impl Claimed<'_> {
 
 /// The objects that belong to policies, and those that are never propagated; definitions come
 /// first, because clusters will serve their kinds then.
-pub(super) fn claimed(inputs: &DistributionInputs) -> (Vec<Claimed<'_>>, Vec<SkippedObject>) {
+/// No policy claims what sets have.
+pub(super) fn claimed<'a>(
+    inputs: &'a DistributionInputs,
+    held: &HeldNames<'_>,
+) -> (Vec<Claimed<'a>>, Vec<SkippedObject>) {
     let (mut claimed, mut skipped) = (Vec::new(), Vec::new());
     let policies = policies_by_kind(inputs);
     for NamedTemplate { name, object } in &inputs.templates {
@@ -50,15 +71,18 @@ pub(super) fn claimed(inputs: &DistributionInputs) -> (Vec<Claimed<'_>>, Vec<Ski
         let Some(policy) = claim::claiming(selecting, object, claimed_by.as_ref()) else {
             continue;
         };
-        match never_propagated(object) {
+        let of_set = held.holder(name);
+        let of_set = of_set.map(|set| format!("{} has an object of this name", set.shown()));
+        match of_set.or_else(|| never_propagated(object).map(str::to_owned)) {
             Some(reason) => skipped.push(SkippedObject {
                 resource: name.clone(),
-                reason: reason.to_owned(),
+                reason,
             }),
             None => claimed.push(Claimed {
                 name: name.clone(),
                 object,
                 policy,
+                set: None,
             }),
         }
     }

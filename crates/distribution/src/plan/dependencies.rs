@@ -40,6 +40,16 @@ impl Dependencies {
         }
     }
 
+    /// Whether an object of this kind and namespace may be needed.
+    pub fn may_need(&self, name: &TemplateName) -> bool {
+        let key = (
+            name.api_version.clone(),
+            name.kind.clone(),
+            name.namespace.clone(),
+        );
+        self.0.contains_key(&key)
+    }
+
     /// The objects that need an object, each once: where it is needed for several others, with the
     /// clusters of all of them.
     pub fn of(&self, name: &TemplateName, object: &Value) -> Vec<Rc<Requirer>> {

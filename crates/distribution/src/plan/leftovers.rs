@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fleetdex_core::planted::{Bug, planted};
 
-use super::values::{DistributionInputs, DistributionPlan, PlannedDeletion};
+use super::{
+    held_names::template_names,
+    values::{DistributionInputs, DistributionPlan, PlannedDeletion},
+};
 use crate::{
     binding_name::binding_name, placing::PreviousPlacement, template_name::TemplateName,
     templates::is_distributed,
@@ -54,8 +57,7 @@ pub struct Leftovers {
 impl Leftovers {
     /// What a plan leaves over.
     pub fn of(plan: &DistributionPlan, inputs: &DistributionInputs) -> Self {
-        let templates = inputs.templates.iter();
-        let templates = templates.map(|one| one.name.clone()).collect();
+        let templates = template_names(plan, inputs);
         let resting = resting(plan, inputs);
         let needed_by_resting = |previous: &PreviousPlacement| {
             previous.required_by.iter().any(|one| resting.contains(one))
@@ -97,6 +99,11 @@ impl Leftovers {
     /// Whether an object was there because others needed it, and nothing needs it any more.
     pub fn is_unneeded(&self, name: &TemplateName) -> bool {
         self.unneeded.contains(name)
+    }
+
+    /// Whether an object is on the control plane or in a set, or may be in one.
+    pub fn has_template(&self, name: &TemplateName) -> bool {
+        self.templates.contains(name)
     }
 
     /// What becomes of a copy that Fleetdex has written.
@@ -150,12 +157,11 @@ impl Leftovers {
 /// these need. They rest where they are, and may still run.
 pub fn resting(plan: &DistributionPlan, inputs: &DistributionInputs) -> BTreeSet<(String, String)> {
     let planned: BTreeSet<&TemplateName> = plan.bindings.iter().map(|one| &one.resource).collect();
-    let templates = inputs.templates.iter();
-    let templates: BTreeSet<&TemplateName> = templates.map(|one| &one.name).collect();
+    let templates = template_names(plan, inputs);
     let binding_of = |name: &TemplateName| (name.namespace.clone(), binding_name(name));
     let previous = inputs.previous.iter();
     let unplanned =
-        previous.filter(|(name, _)| templates.contains(name) && !planned.contains(name));
+        previous.filter(|(name, _)| templates.contains(*name) && !planned.contains(name));
     let (mut open, mut resting) = (Vec::new(), BTreeSet::new());
     let mut needed_by: BTreeMap<&(String, String), Vec<&TemplateName>> = BTreeMap::new();
     for (name, previous) in unplanned {

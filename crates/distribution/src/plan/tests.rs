@@ -10,6 +10,7 @@ use crate::{
 };
 
 mod failover;
+mod sets;
 
 struct BuiltIn;
 

@@ -22,6 +22,7 @@ use crate::{
     overrides::ObjectOverrides,
     placing::{NotChosen, Placed, PlacedReplicas, PreviousPlacement},
     room::ClusterRoom,
+    sets::{ObjectSet, RefusedMember, SetName},
     template_name::TemplateName,
 };
 
@@ -48,6 +49,10 @@ pub struct DistributionInputs {
     pub now: Option<Timestamp>,
     /// The objects that clusters have, by cluster.
     pub observed: BTreeMap<String, BTreeMap<TemplateName, Value>>,
+    /// All sets of objects.
+    pub sets: Vec<ObjectSet>,
+    /// Whether all sets are known. If not, what bindings say of sets that are not here stays.
+    pub knows_sets: bool,
 }
 
 /// An object of the control plane, and its name.
@@ -129,6 +134,9 @@ pub struct PlannedBinding {
     /// The policy's name.
     #[serde(skip)]
     pub claimed_by: Option<PolicyName>,
+    /// The set that it belongs to.
+    #[serde(skip)]
+    pub set: Option<Arc<SetName>>,
     /// The bindings of objects that may still run and need it, and that no policy claims any more.
     #[serde(skip)]
     pub resting_requirers: Vec<(String, String)>,
@@ -203,6 +211,9 @@ pub struct DistributionPlan {
     pub conflicts: Vec<PlanConflict>,
     /// What policies select and is never propagated.
     pub skipped: Vec<SkippedObject>,
+    /// The objects of sets that are not distributed, because something else has their names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<RefusedMember>,
     /// Whether it is known of every object what it needs. If not, nothing is deleted.
     #[serde(skip)]
     pub knows_dependencies: bool,
@@ -238,6 +249,7 @@ impl PlannedBinding {
             staying: BTreeSet::new(),
             spec: None,
             claimed_by: None,
+            set: None,
             resting_requirers: Vec::new(),
             lazy: None,
             replicas: None,

@@ -1,14 +1,14 @@
 //! Bindings that were written, until the watch shows them; and what those said that a user has
 //! deleted.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use fleetdex_distribution::{
-    binding::KnownBinding, marks::WRITTEN_ANNOTATION, placing::PreviousPlacement,
-    plan::DistributionPlan, template_name::TemplateName,
+    binding::KnownBinding,
+    marks::WRITTEN_ANNOTATION,
+    placing::PreviousPlacement,
+    plan::{DistributionPlan, template_names},
+    template_name::TemplateName,
 };
 use fleetdex_interpreter::value::text;
 
@@ -81,8 +81,7 @@ impl KnownBindings {
             let written = (mark, Arc::new(previous));
             self.written.insert(name.clone(), written);
         }
-        let templates = read.plan.templates.iter();
-        let templates: BTreeSet<&TemplateName> = templates.map(|one| &one.name).collect();
+        let templates = template_names(plan, &read.plan);
         self.let_go.retain(|name, _| templates.contains(name));
         self.written.retain(|name, _| templates.contains(name));
     }

@@ -19,7 +19,9 @@ pub enum FetchError {
         reason: String,
     },
     /// A host may not be asked.
-    #[error("nothing may be fetched from {0}: add it to the hosts that are allowed")]
+    #[error(
+        "nothing may be fetched from {0}: add it to the hosts that are allowed (--source-hosts)"
+    )]
     Host(RemoteHost),
     /// The HTTP client cannot be made.
     #[error("cannot make an HTTP client")]

@@ -1,23 +1,32 @@
-//! Which kinds have namespaces, without a cluster to ask: built-in ones, and those of definitions
-//! in the same set.
+//! Which kinds have namespaces: built-in ones, those of definitions in the same set, and those that
+//! clusters serve.
 
 use std::collections::BTreeMap;
 
 use fleetdex_core::{kinds, model::Gvk};
-use fleetdex_rendering::rendered::RenderedSet;
 use serde_json::Value;
 
+use crate::rendered::RenderedSet;
+
 /// Whether the kinds of a set have namespaces, by group and kind.
-pub(crate) struct KindScopes(BTreeMap<(String, String), bool>);
+#[derive(Clone, Debug, Default)]
+pub struct KindScopes(BTreeMap<(String, String), bool>);
 
 impl KindScopes {
-    pub(crate) fn of(set: &RenderedSet) -> Self {
+    /// Of the definitions of a set.
+    pub fn of(set: &RenderedSet) -> Self {
         let defined = set.crds.iter().chain(&set.objects);
         Self(defined.filter_map(scope_of).collect())
     }
 
+    /// Adds a kind that a cluster serves, unless the set defines it.
+    pub fn add(&mut self, group: &str, kind: &str, namespaced: bool) {
+        let key = (group.to_owned(), kind.to_owned());
+        self.0.entry(key).or_insert(namespaced);
+    }
+
     /// A kind that nothing defines has namespaces, as most kinds do.
-    pub(crate) fn is_namespaced(&self, kind: &Gvk) -> bool {
+    pub fn is_namespaced(&self, kind: &Gvk) -> bool {
         let mut built_in = kinds::all().iter();
         let found = built_in.find(|known| known.group == &*kind.group && known.kind == &*kind.kind);
         match found {

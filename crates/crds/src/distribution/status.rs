@@ -1,0 +1,63 @@
+//! What has become of a `Distribution`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What was rendered, and where it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DistributionStatus {
+    /// The generation of the spec that this status describes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `Rendered`: whether the objects are those of the source as it is; `Ready`: whether all
+    /// clusters have them, and they are healthy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// The digest of everything that the objects were rendered from.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
+    /// The version of a chart or a folder that was fetched; of a digest the digest.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// The version of Kubernetes that a chart is rendered for: the lowest of the clusters.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kubernetes_version: String,
+    /// How many objects the set has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects: Option<i64>,
+    /// How many of its clusters have all objects, and healthy ones, such as `2/3`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ready_clusters: String,
+    /// Its clusters: those that are not ready first, and at most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<DistributionClusterStatus>,
+    /// The notes of the chart, cut at 4,096 bytes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    /// What the renderer warned of: at most 16 lines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// What one cluster has of a set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DistributionClusterStatus {
+    /// The cluster.
+    #[serde(default)]
+    pub name: String,
+    /// How many objects it shall have.
+    #[serde(default)]
+    pub objects: i64,
+    /// How many of these it has as they shall be.
+    #[serde(default)]
+    pub applied: i64,
+    /// How many of these are healthy; objects of which nothing says it count as such.
+    #[serde(default)]
+    pub healthy: i64,
+    /// Why an object is missing: the first one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}

@@ -1,0 +1,131 @@
+//! The objects of sets: which of them are distributed, and which names belong to sets.
+//!
+//! A copy in a cluster is of one object of the control plane. What has a binding keeps its name:
+//! an object of a set whose name another set or a template has is refused, and so is a template
+//! whose name a set has.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    claimed::Claimed,
+    dependencies::Dependencies,
+    held_names::{HeldNames, VersionlessName, identity},
+    values::DistributionInputs,
+};
+use crate::{
+    desired::write_order,
+    sets::{RefusedMember, SetName},
+    template_name::TemplateName,
+    templates::never_propagated,
+};
+
+/// The objects of sets that are distributed, definitions first, and those that are refused.
+pub(super) fn members<'a>(
+    inputs: &'a DistributionInputs,
+    held: &HeldNames<'_>,
+    claimed: &[Claimed<'_>],
+) -> (Vec<Claimed<'a>>, Vec<RefusedMember>) {
+    let found = candidates(inputs, held);
+    let claimed = claimed.iter().map(|one| (identity(&one.name), one));
+    let mut taken = TakenNames {
+        inputs,
+        held,
+        claimed: claimed.collect(),
+        by_sets: BTreeMap::new(),
+    };
+    let (mut members, mut refused) = (Vec::new(), Vec::new());
+    for (one, set) in &found {
+        match taken.reason_against(one, set) {
+            Some(reason) => refused.push(RefusedMember {
+                set: Arc::clone(set),
+                resource: one.name.clone(),
+                reason,
+            }),
+            None => {
+                taken.by_sets.insert(identity(&one.name), set);
+                members.push(one.clone());
+            }
+        }
+    }
+    members.sort_by_cached_key(|one| (write_order(&one.name) > 1, one.name.clone()));
+    (members, refused)
+}
+
+/// All objects of all sets: first those that have a binding, then those of the oldest sets.
+fn candidates<'a>(
+    inputs: &'a DistributionInputs,
+    held: &HeldNames<'_>,
+) -> Vec<(Claimed<'a>, &'a Arc<SetName>)> {
+    let mut sets: Vec<_> = inputs.sets.iter().collect();
+    sets.sort_by_key(|set| (&set.created, &set.name));
+    let mut found = Vec::new();
+    for set in sets {
+        for object in set.objects() {
+            let claimed = Claimed {
+                name: TemplateName::of(object),
+                object,
+                policy: set.policy_of(object),
+                set: Some(set),
+            };
+            found.push((claimed, &set.name));
+        }
+    }
+    found.sort_by_key(|(one, set)| held.holder(&one.name) != Some(*set));
+    found
+}
+
+/// Who has which names.
+struct TakenNames<'n> {
+    inputs: &'n DistributionInputs,
+    held: &'n HeldNames<'n>,
+    claimed: BTreeMap<VersionlessName<'n>, &'n Claimed<'n>>,
+    by_sets: BTreeMap<VersionlessName<'n>, &'n Arc<SetName>>,
+}
+
+impl TakenNames<'_> {
+    /// Why an object of a set is not distributed; `None`: it is.
+    fn reason_against(&self, one: &Claimed<'_>, set: &Arc<SetName>) -> Option<String> {
+        if let Some(reason) = never_propagated(one.object) {
+            return Some(format!("it is never distributed: {reason}"));
+        }
+        let key = identity(&one.name);
+        if let Some(other) = self.by_sets.get(&key) {
+            return Some(format!("{} has an object of this name", other.shown()));
+        }
+        let holder = self.held.holder(&one.name);
+        if holder == Some(set) {
+            return None;
+        }
+        if let Some(holder) = holder {
+            let holder = holder.shown();
+            return Some(format!("{holder} has, or had, an object of this name"));
+        }
+        if let Some(template) = self.claimed.get(&key) {
+            let policy = template.policy.shown();
+            return Some(format!("{policy} distributes an object of this name"));
+        }
+        let is_bound = self.inputs.previous.contains_key(&one.name);
+        is_bound.then(|| "another binding has an object of this name: delete that one".to_owned())
+    }
+}
+
+/// That an object of a set is refused because a template of its name goes where others need it;
+/// `None`: it is not, or it was there before.
+pub(super) fn needed_elsewhere(
+    one: &Claimed<'_>,
+    inputs: &DistributionInputs,
+    dependencies: &Dependencies,
+) -> Option<RefusedMember> {
+    let set = one
+        .set
+        .filter(|_| dependencies.may_need(&one.name))
+        .filter(|_| !inputs.previous.contains_key(&one.name))?;
+    let mut templates = inputs.templates.iter();
+    let template = templates.find(|template| template.name == one.name)?;
+    let is_needed = !dependencies.of(&one.name, &template.object).is_empty();
+    is_needed.then(|| RefusedMember {
+        set: Arc::clone(&set.name),
+        resource: one.name.clone(),
+        reason: "a template of this name goes where others need it".to_owned(),
+    })
+}

@@ -1,0 +1,210 @@
+//! Sets of objects that have no templates on the control plane: what a `Distribution` was rendered
+//! to.
+
+use std::sync::Arc;
+
+use fleetdex_crds::{
+    affinity::ClusterAffinity, distribution::DistributionOverride, policy::PropagationSpec,
+};
+use fleetdex_interpreter::value::{at, text};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    binding_name::{LONGEST_NAME, binding_name},
+    claim::Policy,
+    marks,
+    template_name::TemplateName,
+};
+
+/// Group and version of sets.
+pub const SET_API_VERSION: &str = "distribute.fleetdex.io/v1alpha1";
+/// The kind of sets.
+pub const SET_KIND: &str = "Distribution";
+
+/// The annotation of an object that keeps its copies when it leaves its set, as in helm.
+const RESOURCE_POLICY: &str = "helm.sh/resource-policy";
+/// The annotations of a binding with the set of its object.
+const SET_ANNOTATION: &str = "distribute.fleetdex.io/distribution";
+const SET_UID_ANNOTATION: &str = "distribute.fleetdex.io/distribution-uid";
+/// So many digits of a hash tell the objects of a set from others with the same name.
+const HASH_DIGITS: usize = 10;
+
+/// Which set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct SetName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The UID of the `Distribution`.
+    pub uid: String,
+}
+
+/// The objects of a set.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SetContents {
+    /// All of them, in the order in which they are written.
+    Known(Vec<Arc<Value>>),
+    /// They are not known: what clusters have of the set stays as it is.
+    Unknown(String),
+}
+
+/// A set of objects that go to clusters together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectSet {
+    /// Its name.
+    pub name: Arc<SetName>,
+    /// When it was made, as Kubernetes writes it: of several sets with an object of one name, the
+    /// oldest one has it.
+    pub created: String,
+    /// Where its objects go.
+    pub policy: Policy,
+    /// The same for objects whose copies stay when they leave the set.
+    pub keeping_policy: Policy,
+    /// How they differ in some clusters.
+    pub overrides: Vec<DistributionOverride>,
+    /// Whether deletions are let go that would be held.
+    pub allows_deletion: bool,
+    /// Its objects.
+    pub contents: SetContents,
+}
+
+/// An object of a set that is not distributed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RefusedMember {
+    /// The set.
+    pub set: Arc<SetName>,
+    /// The object.
+    pub resource: TemplateName,
+    /// Why.
+    pub reason: String,
+}
+
+impl SetName {
+    /// The set that the annotations of a binding name.
+    pub fn of_binding(binding: &Value) -> Option<Self> {
+        let annotation = |key: &str| text(binding, &["metadata", "annotations", key]).to_owned();
+        let (name, uid) = (annotation(SET_ANNOTATION), annotation(SET_UID_ANNOTATION));
+        (!name.is_empty() && !uid.is_empty()).then(|| Self {
+            namespace: text(binding, &["metadata", "namespace"]).to_owned(),
+            name,
+            uid,
+        })
+    }
+
+    /// The name of the binding of one of its objects. Objects of one name in several namespaces
+    /// have bindings in the namespace of the set.
+    pub fn binding_name(&self, object: &TemplateName) -> String {
+        let name = binding_name(object);
+        let mut hash = marks::hash_of_text(&format!("{}/{}", self.uid, object.namespace));
+        hash.truncate(HASH_DIGITS);
+        if name.len() + 1 + hash.len() <= LONGEST_NAME {
+            return format!("{name}-{hash}");
+        }
+        format!("{}-{hash}", marks::hash_of_text(&name))
+    }
+
+    /// The annotations that name it in a binding.
+    pub(crate) fn annotations(&self) -> Map<String, Value> {
+        let entries = [
+            (SET_ANNOTATION, &self.name),
+            (SET_UID_ANNOTATION, &self.uid),
+        ];
+        let entries = entries.into_iter();
+        entries
+            .map(|(key, value)| (key.to_owned(), value.as_str().into()))
+            .collect()
+    }
+
+    /// The reference by which a binding belongs to it.
+    pub(crate) fn owner_reference(&self) -> Value {
+        json!({
+            "apiVersion": SET_API_VERSION, "kind": SET_KIND, "name": self.name, "uid": self.uid,
+        })
+    }
+
+    /// Its kind and name, such as `Distribution shop/web`.
+    pub fn shown(&self) -> String {
+        format!("{SET_KIND} {}/{}", self.namespace, self.name)
+    }
+}
+
+impl ObjectSet {
+    /// A set whose objects go where `spec` says. `prunes`: whether objects that left the set are
+    /// deleted.
+    pub fn new(name: SetName, spec: &PropagationSpec, prunes: bool) -> Self {
+        let policy = |preserves: bool| Policy {
+            namespace: Some(name.namespace.clone()),
+            name: name.name.clone(),
+            created: None,
+            spec: Arc::new(PropagationSpec {
+                preserve_resources_on_deletion: preserves.then_some(true),
+                ..spec.clone()
+            }),
+        };
+        Self {
+            policy: policy(!prunes),
+            keeping_policy: policy(true),
+            name: Arc::new(name),
+            created: String::new(),
+            overrides: Vec::new(),
+            allows_deletion: false,
+            contents: SetContents::Known(Vec::new()),
+        }
+    }
+
+    /// Its objects; none if they are not known.
+    pub fn objects(&self) -> &[Arc<Value>] {
+        match &self.contents {
+            SetContents::Known(objects) => objects,
+            SetContents::Unknown(_) => &[],
+        }
+    }
+
+    /// Whether its objects are known.
+    pub fn is_known(&self) -> bool {
+        matches!(self.contents, SetContents::Known(_))
+    }
+
+    /// Where an object goes.
+    pub(crate) fn policy_of(&self, object: &Value) -> &Policy {
+        let annotation = text(object, &["metadata", "annotations", RESOURCE_POLICY]);
+        if annotation.trim().eq_ignore_ascii_case("keep") {
+            &self.keeping_policy
+        } else {
+            &self.policy
+        }
+    }
+}
+
+/// The object of a binding. That of a set may be in any namespace, or in none; one without a set is
+/// in the binding's own.
+pub fn bound_object(binding: &Value, set: Option<&SetName>) -> TemplateName {
+    let namespace = match set {
+        Some(_) => "",
+        None => text(binding, &["metadata", "namespace"]),
+    };
+    TemplateName::of_reference_in(at(binding, &["spec", "resource"]), namespace)
+}
+
+/// Whether a binding is of an object of a set.
+pub fn is_of_set(binding: &Value) -> bool {
+    SetName::of_binding(binding).is_some()
+}
+
+/// Whether the placement of a set selects a cluster by its name, its labels and its fields. Taints
+/// and spread constraints may still keep the set away.
+pub fn may_select(spec: &PropagationSpec, matches: impl Fn(&ClusterAffinity) -> bool) -> bool {
+    let placement = &spec.placement;
+    let single = placement.cluster_affinity.as_ref();
+    let terms = placement.cluster_affinities.iter();
+    let mut all = single
+        .into_iter()
+        .chain(terms.map(|term| &term.affinity))
+        .peekable();
+    all.peek().is_none() || all.any(matches)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! Sets of objects: `Distribution`s are rendered beside the planner, and each plan gets what they
+//! were rendered to.
+//!
+//! ```text
+//!  Distributions ──> set_spec ──> rendering: rights, named objects, renderer ──> set_objects
+//!  members ──> capabilities ──────────┘                                             │
+//!  status <── reporter <── SetReports <── DistributionSets <────────────────────────┘
+//! ```
+//!
+//! Guarantee: a set that cannot be rendered changes nothing. While this process runs, what was
+//! rendered last stays in force; without it, what clusters have of the set stays as it is.
+
+mod capabilities;
+mod failure;
+mod finalizer;
+mod rendering;
+mod report;
+mod reporter;
+mod rights;
+mod set_objects;
+mod set_spec;
+mod set_state;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use fleetdex_clusters::{
+    Clusters, MemberState,
+    discovery::Discovery,
+    secret_hosts::{HostPattern, SecretHosts},
+};
+use fleetdex_core::model::{ClusterName, causes};
+use fleetdex_crds::affinity::ClusterAffinity;
+use fleetdex_distribution::{
+    plan::{DistributionInputs, DistributionPlan},
+    sets::{ObjectSet, may_select},
+};
+use fleetdex_rendering::{
+    cache::RenderCache,
+    programs::Programs,
+    renderer::{RenderLimits, Renderer},
+};
+use kube::Client;
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Notify, Semaphore, watch},
+    time::{Instant, timeout},
+};
+use tokio_util::task::AbortOnDropHandle;
+
+pub use self::reporter::SetReporter;
+use self::{
+    failure::SetFailure,
+    finalizer::set_finalizer,
+    rendering::{RenderTask, SetRenderer},
+    report::SetReports,
+    set_spec::{SetSpec, interval},
+    set_state::{RenderResult, SetState},
+};
+use crate::{
+    control_plane::{ControlPlaneObjects, kinds},
+    copy_memory::CopyMemory,
+    inputs::ReadInputs,
+    object_client::ObjectClient,
+};
+
+/// How long a set may take, with everything that is fetched.
+const DEADLINE: Duration = Duration::from_mins(6);
+/// How long after a start the versions of clusters are awaited that are not connected yet.
+const CONNECTING: Duration = Duration::from_secs(30);
+/// Sets that are rendered at a time. Each reads at most 32 MiB of archives and [`OUTPUT`] of text,
+/// which takes ten times as much when it is parsed.
+const CONCURRENT: usize = 2;
+/// What a renderer prints for one set, at most.
+const OUTPUT: u64 = 8 << 20;
+/// What the objects of all sets may take.
+const OBJECTS: usize = 256 << 20;
+/// What renderings may take that are kept by their digests.
+const CACHE: usize = 64 << 20;
+
+/// What renders sets, and from where their sources may be fetched.
+#[derive(Clone, Debug, Default)]
+pub struct SetSources {
+    /// Fleetdex itself, which starts the renderers within limits.
+    pub sandbox: PathBuf,
+    /// The program helm, instead of that in PATH.
+    pub helm: Option<PathBuf>,
+    /// The program kustomize, instead of that in PATH.
+    pub kustomize: Option<PathBuf>,
+    /// The hosts that charts and folders may be fetched from.
+    pub source_hosts: Vec<HostPattern>,
+    /// The hosts that Secrets may be sent to.
+    pub secret_hosts: SecretHosts,
+}
+
+/// Renders sets, and keeps what they were rendered to.
+pub struct DistributionSets {
+    renderer: Arc<SetRenderer>,
+    client: ObjectClient,
+    /// Notified when a set has been rendered.
+    changed: Arc<Notify>,
+    states: BTreeMap<String, SetState>,
+    finished: Arc<Mutex<Vec<(String, i64, RenderResult)>>>,
+    reports: Arc<SetReports>,
+    started: Instant,
+}
+
+impl DistributionSets {
+    /// `client` writes `Distribution`s; `changed` is notified when one has been rendered.
+    pub fn new(
+        control_plane: Client,
+        client: ObjectClient,
+        sources: SetSources,
+        changed: Arc<Notify>,
+    ) -> Self {
+        let limits = RenderLimits {
+            output_bytes: OUTPUT,
+            concurrent: CONCURRENT,
+            ..RenderLimits::default()
+        };
+        let programs = Programs::find(sources.sandbox, sources.helm, sources.kustomize);
+        let renderer = SetRenderer {
+            client: control_plane,
+            renderer: Renderer::new(programs, limits),
+            cache: RenderCache::new(CACHE),
+            source_hosts: sources.source_hosts,
+            secret_hosts: sources.secret_hosts,
+            memory: CopyMemory::limited_to(OBJECTS),
+            permits: Semaphore::new(CONCURRENT),
+        };
+        Self {
+            renderer: Arc::new(renderer),
+            client,
+            changed,
+            states: BTreeMap::new(),
+            finished: Arc::default(),
+            reports: Arc::default(),
+            started: Instant::now(),
+        }
+    }
+
+    /// What is reported of sets.
+    pub fn reports(&self) -> Arc<SetReports> {
+        Arc::clone(&self.reports)
+    }
+
+    /// Adds the sets to what a plan is made from, and begins to render those that have changed.
+    pub fn add_to(
+        &mut self,
+        plan: &mut DistributionInputs,
+        objects: &ControlPlaneObjects,
+        clusters: &Clusters,
+        served: &watch::Receiver<Arc<Discovery>>,
+    ) {
+        plan.knows_sets = objects.knows(kinds::SET);
+        if !plan.knows_sets {
+            return;
+        }
+        self.take_finished();
+        self.read(objects);
+        let members = clusters.states();
+        let uids: Vec<String> = self.states.keys().cloned().collect();
+        for uid in uids {
+            if self.is_due(&uid) {
+                let served = Arc::clone(&served.borrow());
+                self.start(&uid, plan, &members, served);
+            }
+        }
+        plan.sets = self.states.values().map(SetState::object_set).collect();
+    }
+
+    /// Takes over what has been rendered.
+    fn take_finished(&mut self) {
+        let finished = std::mem::take(&mut *self.finished.lock());
+        for (uid, generation, result) in finished {
+            let Some(state) = self.states.get_mut(&uid) else {
+                continue;
+            };
+            if state.spec.generation == generation {
+                state.finish(generation, result);
+            }
+        }
+    }
+
+    /// Reads the `Distribution`s.
+    fn read(&mut self, objects: &ControlPlaneObjects) {
+        let mut known = BTreeSet::new();
+        for object in objects.objects(kinds::SET) {
+            let spec = SetSpec::of(&object.object);
+            let uid = spec.name.uid.clone();
+            known.insert(uid.clone());
+            match self.states.get_mut(&uid) {
+                Some(state) => state.take(spec),
+                None => {
+                    self.states.insert(uid, SetState::new(spec));
+                }
+            }
+        }
+        self.states.retain(|uid, _| known.contains(uid));
+    }
+
+    fn is_due(&self, uid: &str) -> bool {
+        self.states.get(uid).is_some_and(|state| {
+            let may_render = !state.spec.is_ending && !state.is_suspended();
+            may_render && state.running.is_none() && state.due <= Instant::now()
+        })
+    }
+
+    /// Begins to render a set.
+    fn start(
+        &mut self,
+        uid: &str,
+        plan: &DistributionInputs,
+        members: &BTreeMap<ClusterName, MemberState>,
+        served: Arc<Discovery>,
+    ) {
+        let is_connecting = self.started.elapsed() < CONNECTING;
+        let Some(state) = self.states.get_mut(uid) else {
+            return;
+        };
+        let spec = match &state.spec.spec {
+            Ok(spec) => Arc::clone(spec),
+            Err(failure) => {
+                let failure = failure.clone();
+                state.finish(state.spec.generation, Err(failure));
+                return;
+            }
+        };
+        let selected = selected(plan, &state.object_set(), members);
+        let capabilities = capabilities::common(selected.iter().copied());
+        if is_connecting && spec.source.helm.is_some() && !capabilities.unknown.is_empty() {
+            state.due = Instant::now() + Duration::from_secs(1);
+            return;
+        }
+        let discoveries = selected.iter().filter_map(|one| one.discovery.clone());
+        let age = state.fetched.elapsed();
+        let fetches_again = interval(&spec).is_some_and(|interval| age >= interval);
+        let task = RenderTask {
+            name: Arc::clone(&state.spec.name),
+            spec,
+            capabilities,
+            served: discoveries.chain([served]).collect(),
+            before: state.rendering.clone(),
+            fetches_again,
+        };
+        if fetches_again {
+            state.fetched = Instant::now();
+        }
+        let generation = state.spec.generation;
+        let has_finalizer = state.spec.has_finalizer;
+        let (renderer, client) = (Arc::clone(&self.renderer), self.client.clone());
+        let (finished, changed) = (Arc::clone(&self.finished), Arc::clone(&self.changed));
+        let uid = uid.to_owned();
+        let running = tokio::spawn(async move {
+            let name = Arc::clone(&task.name);
+            let kept = if has_finalizer {
+                Ok(())
+            } else {
+                set_finalizer(&client, &name, true).await
+            };
+            let result = match kept {
+                Ok(()) => match timeout(DEADLINE, task.run(&renderer)).await {
+                    Ok(result) => result,
+                    Err(_) => Err(SetFailure::new(
+                        "TimedOut",
+                        "fetching and rendering takes more than 6 minutes",
+                    )),
+                },
+                Err(error) => Err(SetFailure::new(
+                    "NotWritable",
+                    format!("cannot write its finalizer: {}", causes(&error)),
+                )),
+            };
+            finished.lock().push((uid, generation, result));
+            changed.notify_one();
+        });
+        state.running = Some(AbortOnDropHandle::new(running));
+    }
+
+    /// Lets sets go of which no cluster has anything any more, and notes what is to be reported.
+    pub async fn planned(&self, plan: &DistributionPlan, read: &ReadInputs) {
+        let previous = read.plan.previous.values();
+        let bound = previous.filter_map(|one| one.set.as_ref());
+        let bound: BTreeSet<&str> = bound.map(|set| set.uid.as_str()).collect();
+        for state in self.states.values() {
+            let spec = &state.spec;
+            let is_over = spec.is_ending && !bound.contains(spec.name.uid.as_str());
+            if !is_over || !spec.has_finalizer {
+                continue;
+            }
+            if let Err(error) = set_finalizer(&self.client, &spec.name, false).await {
+                tracing::warn!(set = %spec.name.shown(), error = %causes(&error), "cannot let a Distribution go");
+            }
+        }
+        let reports = self.states.values();
+        self.reports
+            .set(reports.map(|state| state.report(plan)).collect());
+    }
+}
+
+/// The members that the placement of a set selects.
+fn selected<'m>(
+    plan: &DistributionInputs,
+    set: &ObjectSet,
+    members: &'m BTreeMap<ClusterName, MemberState>,
+) -> Vec<&'m MemberState> {
+    let allowed = plan.allowed_clusters.get(&set.name.namespace);
+    let clusters = plan.clusters.iter().filter(|cluster| {
+        let may_reach = allowed.is_none_or(|allowed| allowed.contains(&cluster.name));
+        let matches = |affinity: &ClusterAffinity| affinity.matches(cluster.properties());
+        may_reach && !cluster.is_terminating && may_select(&set.policy.spec, matches)
+    });
+    let names: BTreeSet<&str> = clusters.map(|cluster| cluster.name.as_str()).collect();
+    let members = members.iter();
+    let selected = members.filter(|(name, _)| names.contains(name.as_str()));
+    selected.map(|(_, state)| state).collect()
+}

@@ -1,0 +1,105 @@
+//! Why the objects of a set are not those of its source.
+
+use fleetdex_core::model::causes;
+use fleetdex_rendering::{fetch::FetchError, renderer::RenderError, resolve::ResolveError};
+
+/// Bytes of a message, at most.
+const LONGEST_MESSAGE: usize = 4_096;
+
+/// Why the objects of a set are not those of its source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetFailure {
+    /// One word for programs: the reason of the condition.
+    pub reason: &'static str,
+    /// What failed, and what to do.
+    pub message: String,
+    /// Whether nothing of the set is written, either, that was rendered before.
+    pub stops_writing: bool,
+}
+
+impl SetFailure {
+    /// What was rendered before stays in force.
+    pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: bounded(message.into()),
+            stops_writing: false,
+        }
+    }
+
+    /// The spec makes no sense.
+    pub fn invalid(message: String) -> Self {
+        Self::stopping("InvalidSpec", message)
+    }
+
+    /// The spec asks for something that is not built.
+    pub fn unsupported(reason: &'static str, message: &str) -> Self {
+        Self::stopping(reason, message)
+    }
+
+    /// The account of the set may not do this.
+    pub fn forbidden(message: String) -> Self {
+        Self::stopping("Forbidden", message)
+    }
+
+    fn stopping(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            stops_writing: true,
+            ..Self::new(reason, message)
+        }
+    }
+}
+
+impl From<ResolveError> for SetFailure {
+    fn from(error: ResolveError) -> Self {
+        let reason = match &error {
+            ResolveError::Fetch(FetchError::Host(_)) => "HostNotAllowed",
+            ResolveError::Fetch(_) => "FetchFailed",
+            ResolveError::Source(_) | ResolveError::Location(_) => "InvalidSpec",
+            _ => "SourceNotReadable",
+        };
+        Self::new(reason, causes(&error))
+    }
+}
+
+impl From<RenderError> for SetFailure {
+    fn from(error: RenderError) -> Self {
+        let reason = match &error {
+            RenderError::Program(_) => "ProgramMissing",
+            RenderError::Hook(_) => "HooksNotSupported",
+            _ => "RenderingFailed",
+        };
+        Self::new(reason, causes(&error))
+    }
+}
+
+/// The beginning of a text, which may be of a renderer.
+pub fn bounded(mut text: String) -> String {
+    cut(&mut text, LONGEST_MESSAGE);
+    text
+}
+
+/// Cuts a text between characters.
+pub fn cut(text: &mut String, bytes: usize) {
+    if text.len() <= bytes {
+        return;
+    }
+    let mut end = bytes;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    text.push('…');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        let failure = SetFailure::new("A", "é".repeat(LONGEST_MESSAGE));
+        assert_eq!(failure.message.len(), LONGEST_MESSAGE + '…'.len_utf8());
+        assert_eq!(SetFailure::new("A", "short").message, "short");
+    }
+}

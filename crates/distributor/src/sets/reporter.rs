@@ -1,0 +1,91 @@
+//! Writes the statuses of `Distribution`s.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use fleetdex_core::model::causes;
+use fleetdex_crds::distribution::DistributionStatus;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    finalizer::object_name,
+    report::{SetReport, SetReports},
+};
+use crate::{
+    control_plane::ControlPlaneObjects,
+    object_client::{ObjectClient, ObjectPart, ObjectRequestError},
+    status_board::StatusBoard,
+    wall_clock::WallClock,
+};
+
+/// How often is looked at what clusters report.
+const LOOK: Duration = Duration::from_secs(1);
+/// Looking takes at most one part of so many of the time.
+const SHARE: u32 = 20;
+
+/// Writes the statuses of `Distribution`s.
+pub struct SetReporter {
+    /// What is known of sets.
+    pub reports: Arc<SetReports>,
+    /// What clusters report.
+    pub board: Arc<StatusBoard>,
+    /// The `Distribution`s.
+    pub objects: ControlPlaneObjects,
+    /// Writes them.
+    pub client: ObjectClient,
+    /// The time of day.
+    pub clock: WallClock,
+}
+
+impl SetReporter {
+    /// Writes until aborted.
+    pub async fn run(self) {
+        let mut sent: BTreeMap<String, DistributionStatus> = BTreeMap::new();
+        loop {
+            let began = Instant::now();
+            let reports = self.reports.all();
+            sent.retain(|uid, _| reports.iter().any(|one| one.name.uid == *uid));
+            for report in reports {
+                if let Err(error) = self.report(&report, &mut sent).await {
+                    tracing::warn!(set = %report.name.shown(), error = %causes(&error), "cannot write the status of a Distribution");
+                }
+            }
+            sleep(LOOK.max(began.elapsed() * SHARE)).await;
+        }
+    }
+
+    async fn report(
+        &self,
+        report: &SetReport,
+        sent: &mut BTreeMap<String, DistributionStatus>,
+    ) -> Result<(), ObjectRequestError> {
+        let uid = &report.name.uid;
+        let name = object_name(&report.name);
+        let Some(current) = self.objects.object(&name) else {
+            return Ok(());
+        };
+        if current.object["metadata"]["uid"] != uid.as_str() {
+            return Ok(());
+        }
+        let before = match sent.get(uid) {
+            Some(before) => before.clone(),
+            None => serde_json::from_value(Value::clone(&current.status)).unwrap_or_default(),
+        };
+        let counts = self.board.count(&report.members);
+        let status = report.status(&counts, &before, (self.clock)());
+        if status == before {
+            return Ok(());
+        }
+        // With the UID another object of this name is refused, and none is made.
+        let object = json!({
+            "apiVersion": name.api_version, "kind": name.kind,
+            "metadata": {"name": name.name, "namespace": name.namespace, "uid": uid},
+            "status": status,
+        });
+        self.client
+            .apply(&name, &object, ObjectPart::Status)
+            .await?;
+        sent.insert(uid.clone(), status);
+        Ok(())
+    }
+}
