@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use fleetdex_interpreter::value::{group, integer};
+use fleetdex_interpreter::value::{group, integer, text};
 use serde_json::Value;
 
 use super::{
