@@ -314,7 +314,7 @@ async fn rights_bound_a_set_and_what_is_not_built_is_refused() -> Tested {
     let fixture = start().await?;
     let both = clusters(&["member1", "member2"]);
     let object = config_map("one", "1");
-    let mut set = distribution("bounded", &inline(&[object.clone()]), &both);
+    let mut set = distribution("bounded", &inline(std::slice::from_ref(&object)), &both);
     set["spec"]["serviceAccountName"] = "nobody".into();
     fixture.apply(&set).await?;
     let message = until_reason(&fixture, "bounded", "Ready", "Forbidden").await?;
