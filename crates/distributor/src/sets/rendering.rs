@@ -38,6 +38,8 @@ use crate::{blocking::run_blocking, copy_memory::CopyMemory};
 
 /// How long reading one object may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// What the objects of one set may take, so that it leaves room for others.
+const OBJECTS_OF_SET: usize = 32 << 20;
 /// Bytes of notes that are kept.
 const NOTES: usize = 4_096;
 /// Warnings that are kept, and bytes of each.
@@ -232,11 +234,11 @@ impl RenderTask {
         let (objects, rights) = made?;
         let bytes = objects.iter().map(value_size).sum();
         let mut taken = with.memory.taking();
-        if !taken.takes(bytes) {
+        if bytes > OBJECTS_OF_SET || !taken.takes(bytes) {
             return Err(SetFailure::new(
                 "TooLarge",
-                "the objects of all sets take more memory than they may have: make sets smaller, \
-                 or use fewer",
+                "its objects take more than 32 MiB of memory, or those of all sets more than \
+                 256 MiB: make sets smaller, or use fewer",
             ));
         }
         taken.keep();

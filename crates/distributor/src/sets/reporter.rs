@@ -20,6 +20,8 @@ use crate::{
 
 /// How often is looked at what clusters report.
 const LOOK: Duration = Duration::from_secs(1);
+/// The pause after a failure.
+const AGAIN: Duration = Duration::from_secs(10);
 /// Looking takes at most one part of so many of the time.
 const SHARE: u32 = 20;
 
@@ -44,13 +46,15 @@ impl SetReporter {
         loop {
             let began = Instant::now();
             let reports = self.reports.all();
+            let mut pause = LOOK;
             sent.retain(|uid, _| reports.iter().any(|one| one.name.uid == *uid));
             for report in reports {
                 if let Err(error) = self.report(&report, &mut sent).await {
+                    pause = AGAIN;
                     tracing::warn!(set = %report.name.shown(), error = %causes(&error), "cannot write the status of a Distribution");
                 }
             }
-            sleep(LOOK.max(began.elapsed() * SHARE)).await;
+            sleep(pause.max(began.elapsed() * SHARE)).await;
         }
     }
 
