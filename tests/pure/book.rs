@@ -50,11 +50,13 @@ fn prose(page: &str) -> impl Iterator<Item = &str> {
 }
 
 fn targets(page: &str) -> Vec<&str> {
-    prose(page)
-        .flat_map(|line| line.split("](").skip(1))
-        .filter_map(|rest| rest.split_once(')'))
-        .map(|(target, _)| target)
-        .collect()
+    let targets = prose(page).flat_map(|line| {
+        // What is between backquotes is no link.
+        let is_link = |at: &usize| line[..*at].matches('`').count().is_multiple_of(2);
+        let links = line.match_indices("](").map(|(at, _)| at).filter(is_link);
+        links.filter_map(|at| line[at + 2..].split_once(')'))
+    });
+    targets.map(|(target, _)| target).collect()
 }
 
 /// The anchors of headings, as mdBook and code forges make them.

@@ -54,7 +54,9 @@ fn bound(inputs: &mut DistributionInputs, object: &Value, set: Option<&str>, pre
         preserves,
         ..PreviousPlacement::default()
     };
-    inputs.previous.insert(TemplateName::of(object), Arc::new(previous));
+    inputs
+        .previous
+        .insert(TemplateName::of(object), Arc::new(previous));
 }
 
 fn fate(inputs: &DistributionInputs, object: &Value) -> LeftoverFate {
