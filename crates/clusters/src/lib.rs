@@ -30,6 +30,7 @@ mod endpoint;
 pub mod events;
 pub mod fetch;
 pub mod impersonate;
+pub mod kubernetes_version;
 pub mod member;
 mod member_task;
 mod proxy;

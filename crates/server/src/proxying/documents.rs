@@ -10,7 +10,7 @@ use axum::{
     body::{Body, Bytes},
     response::Response,
 };
-use fleetdex_clusters::MemberState;
+use fleetdex_clusters::{MemberState, kubernetes_version::version_numbers};
 use fleetdex_core::model::ClusterName;
 use fleetdex_query_api::{
     question::{FleetDiscovery, Question, ignored},
@@ -168,7 +168,7 @@ fn version(
         .filter(|(name, _)| context.catalog.knows_cluster(name));
     let versions = members.filter_map(|(_, state)| state.kubernetes_version.as_deref());
     let oldest = versions
-        .filter_map(|text| Some((numbers(text)?, text)))
+        .filter_map(|text| Some((version_numbers(text)?, text)))
         .min();
     let Some(((major, minor, _), git_version)) = oldest else {
         return response::document(&discovery::version()?, representation);
@@ -183,19 +183,6 @@ fn version(
     let document =
         to_raw_value(&info).map_err(|error| ApiError::Internal(format!("the version: {error}")))?;
     response::document(&document, representation)
-}
-
-/// The numbers of `v1.36.3+more`.
-fn numbers(version: &str) -> Option<(u32, u32, u32)> {
-    let mut parts = version
-        .trim_start_matches('v')
-        .split(['.', '-', '+'])
-        .map(str::parse);
-    Some((
-        parts.next()?.ok()?,
-        parts.next()?.ok()?,
-        parts.next().and_then(Result::ok).unwrap_or_default(),
-    ))
 }
 
 /// One entry for each group and version with registered resources.
@@ -301,16 +288,4 @@ async fn open_api(
         documents.insert(key, &response);
     }
     Ok(response.into_response())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_numbers_of_a_version_are_compared_as_numbers() {
-        assert!(numbers("v1.9.11").unwrap() < numbers("v1.36.3+k3s1").unwrap());
-        assert_eq!(numbers("v1.31-eks"), Some((1, 31, 0)));
-        assert_eq!(numbers("main"), None);
-    }
 }
