@@ -1,7 +1,7 @@
 //! Lazy activation: a change of a policy has an effect when the object changes.
 //!
 //! Source: `pkg/detector` of Karmada. The binding notes the content of the object for which it was
-//! made; while the object has that content, it stays where it is.
+//! made; while the object has that content, it is placed by the rules of before.
 
 use fleetdex_interpreter::value::{map, text};
 use jiff::Timestamp;
@@ -19,14 +19,17 @@ const WAITS: &str = "its policy has activationPreference: Lazy, and has an effec
                      changes";
 
 /// What of annotations and labels is not the user's.
-const OF_CONTROLLERS: [&str; 2] = [".karmada.io", "fleetdex.io"];
+const OF_CONTROLLERS: [&str; 2] = [".karmada.io", ".fleetdex.io"];
+
+/// Instead of a hash: the policy has an effect, and the object could not be placed yet.
+const NOT_PLACED: &str = "not-placed";
 
 /// The content of an object whose policy is lazy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LazyContent {
     /// The hash of what users have written.
     pub hash: String,
-    /// Whether the object waits for a change, and stays where it is until then.
+    /// Whether the object waits for a change, and is placed by the rules of before until then.
     pub waits: bool,
 }
 
@@ -55,9 +58,22 @@ impl LazyContent {
         };
         Some(Self { hash, waits })
     }
+
+    /// What is noted of an object. One that could not be placed is placed when it can be.
+    #[must_use]
+    pub fn noted(self, is_placed: bool) -> Self {
+        if is_placed || self.waits {
+            return self;
+        }
+        Self {
+            hash: NOT_PLACED.to_owned(),
+            ..self
+        }
+    }
 }
 
-/// Where an object stays that waits for a change; nowhere, if it was nowhere.
+/// Where an object stays that waits for a change, and of which no rules of before are known;
+/// nowhere, if it was nowhere.
 pub fn waiting(previous: &PreviousPlacement, clusters: &[TargetCluster]) -> Placed {
     let others = clusters
         .iter()
@@ -168,6 +184,13 @@ mod tests {
             (early, late, "a", Some(bound(None)), true),
             (late, early, "a", Some(bound(Some(known.clone()))), true),
             (early, late, "b", Some(bound(Some(known))), false),
+            (
+                early,
+                late,
+                "a",
+                Some(bound(Some(NOT_PLACED.to_owned()))),
+                false,
+            ),
         ] {
             let object = object(image, "x", of_object);
             let policy = policy(&json!("Lazy"), of_policy);

@@ -24,7 +24,7 @@ use crate::{
     overrides::ObjectOverrides,
     placing::{PlacedObject, Placer, PreviousPlacement},
     room::ClusterRoom,
-    template_name::TemplateName,
+    template_name::{NamedTemplate, TemplateName},
     templates::never_propagated,
 };
 
@@ -46,8 +46,8 @@ use leftovers::resting;
 pub use leftovers::{LeftoverFate, Leftovers};
 use set_members::{members, needed_elsewhere};
 pub use values::{
-    DistributionInputs, DistributionPlan, NamedTemplate, PlanConflict, PlannedBinding,
-    PlannedDeletion, PlannedObject, Requirer, SkippedObject,
+    DistributionInputs, DistributionPlan, PlanConflict, PlannedBinding, PlannedDeletion,
+    PlannedObject, Requirer, SkippedObject,
 };
 pub use writing::merged;
 use writing::{PlanWriter, may_overwrite};
@@ -134,6 +134,22 @@ impl<'a, O: Operations> Planner<'a, O> {
         one: &Claimed<'a>,
         dependencies: &mut Dependencies,
     ) -> PlacedTemplate {
+        let bound = self.inputs.previous.get(&one.name).map(Arc::as_ref);
+        let lazy = LazyContent::of(one.object, one.policy, bound);
+        let waits = lazy.as_ref().is_some_and(|lazy| lazy.waits);
+        let mut found = self.place_all(one, waits, dependencies);
+        let is_placed = found.binding.unschedulable.is_none();
+        found.binding.lazy = lazy.map(|lazy| lazy.noted(is_placed));
+        found
+    }
+
+    /// Places an object, and what it needs. `waits`: by the rules of before.
+    fn place_all(
+        &mut self,
+        one: &Claimed<'a>,
+        waits: bool,
+        dependencies: &mut Dependencies,
+    ) -> PlacedTemplate {
         let required = match self.required(one.object, one.policy) {
             Ok(required) => required,
             Err(error) => {
@@ -141,7 +157,7 @@ impl<'a, O: Operations> Planner<'a, O> {
                 return self.left(one, self.previous(one), error);
             }
         };
-        let found = self.place(one);
+        let found = self.place(one, waits);
         if !required.is_empty() {
             // What it needs stays where it stays.
             let clusters = &found.binding.cluster_names() | &found.binding.staying;
@@ -235,7 +251,8 @@ impl<'a, O: Operations> Planner<'a, O> {
             .bindings
             .sort_by(|one, other| one.resource.cmp(&other.resource));
         writer.finish();
-        let resting = resting(&self.plan, inputs);
+        let templates = template_names(&self.plan, inputs);
+        let resting = resting(&self.plan, inputs, &templates);
         for binding in &mut self.plan.bindings {
             if let Some(previous) = inputs.previous.get(&binding.resource) {
                 let requirers = previous.required_by.iter();
@@ -249,11 +266,14 @@ impl<'a, O: Operations> Planner<'a, O> {
     }
 
     /// Places an object.
-    fn place(&mut self, one: &Claimed<'a>) -> PlacedTemplate {
+    fn place(&mut self, one: &Claimed<'a>, waits: bool) -> PlacedTemplate {
         let previous = self.previous(one);
         let spec = &one.policy.spec;
-        let bound = self.inputs.previous.get(&one.name).map(Arc::as_ref);
-        let lazy = LazyContent::of(one.object, one.policy, bound);
+        let placement = if waits {
+            previous.placement.as_ref()
+        } else {
+            Some(&spec.placement)
+        };
         let (object, requirements) = match self.placed_object(one) {
             Ok(found) => found,
             Err(error) => return self.left(one, previous, error),
@@ -297,12 +317,12 @@ impl<'a, O: Operations> Planner<'a, O> {
             evictions,
             blocked,
         } = failover.place(previous, |previous, avoided| {
-            if lazy.as_ref().is_some_and(|lazy| lazy.waits) {
+            let Some(placement) = placement else {
                 return activation::waiting(previous, &clusters);
-            }
+            };
             let placer = Placer {
                 object: &object,
-                placement: &one.policy.spec.placement,
+                placement,
                 clusters: &clusters,
                 previous,
                 companions: &companions,
@@ -339,7 +359,6 @@ impl<'a, O: Operations> Planner<'a, O> {
         binding.set(placed);
         binding.evict(evictions, &failover);
         binding.blocked = blocked;
-        binding.lazy = lazy;
         PlacedTemplate {
             binding,
             shares,

@@ -14,7 +14,7 @@ use crate::{
     binding_name::{LONGEST_NAME, binding_name},
     claim::Policy,
     marks,
-    template_name::TemplateName,
+    template_name::{NamedTemplate, TemplateName},
 };
 
 /// Group and version of sets.
@@ -45,7 +45,7 @@ pub struct SetName {
 #[derive(Clone, Debug, PartialEq)]
 pub enum SetContents {
     /// All of them, in the order in which they are written.
-    Known(Vec<Arc<Value>>),
+    Known(Arc<[NamedTemplate]>),
     /// They are not known: what clusters have of the set stays as it is.
     Unknown(String),
 }
@@ -79,6 +79,9 @@ pub struct RefusedMember {
     pub resource: TemplateName,
     /// Why.
     pub reason: String,
+    /// Whether no policy and no set distributes such an object.
+    #[serde(skip)]
+    pub is_never_distributed: bool,
 }
 
 impl SetName {
@@ -150,12 +153,12 @@ impl ObjectSet {
             created: String::new(),
             overrides: Vec::new(),
             allows_deletion: false,
-            contents: SetContents::Known(Vec::new()),
+            contents: SetContents::Known(Arc::default()),
         }
     }
 
     /// Its objects; none if they are not known.
-    pub fn objects(&self) -> &[Arc<Value>] {
+    pub fn objects(&self) -> &[NamedTemplate] {
         match &self.contents {
             SetContents::Known(objects) => objects,
             SetContents::Unknown(_) => &[],

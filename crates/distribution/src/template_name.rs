@@ -95,6 +95,24 @@ impl TemplateName {
     }
 }
 
+/// An object of the control plane or of a set, and its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedTemplate {
+    /// Its name.
+    pub name: TemplateName,
+    /// The object.
+    pub object: Arc<Value>,
+}
+
+impl From<Value> for NamedTemplate {
+    fn from(object: Value) -> Self {
+        Self {
+            name: TemplateName::of(&object),
+            object: Arc::new(object),
+        }
+    }
+}
+
 impl NameParts {
     fn of_reference(reference: &Value) -> Self {
         let owned = |member: &str| text(reference, &[member]).to_owned();

@@ -19,9 +19,9 @@ use fleetdex_distribution::{
     claim::{Policy, allowed_clusters},
     failover::HealthInClusters,
     overrides::ObjectOverrides,
-    plan::{DistributionInputs, NamedTemplate},
+    plan::DistributionInputs,
     sets::is_of_set,
-    template_name::{KindName, TemplateName},
+    template_name::{KindName, NamedTemplate, TemplateName},
     templates::is_never_propagated,
 };
 use fleetdex_interpreter::value::{at, list, text};

@@ -40,7 +40,7 @@ use crate::{
     control_plane::{ControlPlane, kind_name, kinds},
     inputs::{self, ParsedInputs, ReadInputs},
     interpreting::{Interpreting, PlanMemory, PlanOperations},
-    published::{DesiredCluster, PublishedPlan},
+    published::PublishedPlan,
     rebalancers::RebalancerWriter,
     reservations::Reservations,
     room::RoomReader,
@@ -206,7 +206,9 @@ impl DistributionPlanner {
             tasks = others;
         }
         self.bindings.write(tasks, &mut written).await;
-        self.state.known_bindings.written(&plan, &read, &written);
+        self.state
+            .known_bindings
+            .written(&plan, &read, &leftovers, &written);
         // They are made again, and until then nothing says where their objects are.
         written.unwritten.append(&mut written.let_go);
         let objects = self.control_plane.objects();
@@ -304,8 +306,7 @@ impl DistributionPlanner {
                     memory: &memory,
                 };
                 let of_sets = read.plan.sets.iter().flat_map(ObjectSet::objects);
-                let templates = read.plan.templates.iter().map(|one| &one.object);
-                operations.begin(templates.chain(of_sets));
+                operations.begin(read.plan.templates.iter().chain(of_sets));
                 let plan = plan::plan(&read.plan, &operations);
                 (memory, read, plan)
             });
@@ -362,7 +363,7 @@ impl DistributionPlanner {
         let before = Arc::clone(&self.published.borrow());
         let mut clusters = PublishedPlan::of(plan, copies, &before);
         if !unwritten.is_empty() {
-            keep_unwritten(&mut clusters, &before, &unwritten);
+            before.keep_unwritten(&mut clusters, &unwritten);
         }
         let released = read.bindings.iter().filter(|(_, binding)| {
             let path = ["metadata", "annotations", ALLOW_DELETION];
@@ -390,23 +391,5 @@ impl DistributionPlanner {
             released: Arc::new(released.cloned().collect()),
             brake: self.brake,
         }));
-    }
-}
-
-/// Objects whose bindings do not say yet where they go stay as they were.
-fn keep_unwritten(
-    clusters: &mut BTreeMap<String, Arc<DesiredCluster>>,
-    before: &PublishedPlan,
-    unwritten: &BTreeSet<TemplateName>,
-) {
-    for (cluster, desired) in clusters {
-        let known = before.clusters.get(cluster);
-        let desired = Arc::make_mut(desired);
-        for name in unwritten {
-            match known.and_then(|known| known.objects.get(name)) {
-                Some(object) => desired.objects.insert(name.clone(), object.clone()),
-                None => desired.objects.remove(name),
-            };
-        }
     }
 }

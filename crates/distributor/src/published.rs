@@ -123,6 +123,24 @@ impl PublishedPlan {
         });
         kept.collect()
     }
+
+    /// Objects whose bindings do not say yet where they go stay in `clusters` as they are here.
+    pub fn keep_unwritten(
+        &self,
+        clusters: &mut BTreeMap<String, Arc<DesiredCluster>>,
+        unwritten: &BTreeSet<TemplateName>,
+    ) {
+        for (cluster, desired) in clusters {
+            let known = self.clusters.get(cluster);
+            let desired = Arc::make_mut(desired);
+            for name in unwritten {
+                match known.and_then(|known| known.objects.get(name)) {
+                    Some(object) => desired.objects.insert(name.clone(), object.clone()),
+                    None => desired.objects.remove(name),
+                };
+            }
+        }
+    }
 }
 
 fn has_same_kind(one: &PlannedObject, other: &PlannedObject) -> bool {

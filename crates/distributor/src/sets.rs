@@ -39,6 +39,7 @@ use fleetdex_distribution::{
     plan::{DistributionInputs, DistributionPlan},
     sets::{ObjectSet, may_select},
 };
+use fleetdex_interpreter::value::text;
 use fleetdex_rendering::{
     cache::RenderCache,
     programs::Programs,
@@ -58,7 +59,7 @@ use self::{
     finalizer::set_finalizer,
     rendering::{RenderTask, SetRenderer},
     report::SetReports,
-    set_spec::{SetSpec, interval},
+    set_spec::interval,
     set_state::{RenderResult, SetState},
 };
 use crate::{
@@ -190,13 +191,12 @@ impl DistributionSets {
     fn read(&mut self, objects: &ControlPlaneObjects) {
         let mut known = BTreeSet::new();
         for object in objects.objects(kinds::SET) {
-            let spec = SetSpec::of(&object.object);
-            let uid = spec.name.uid.clone();
+            let uid = text(&*object.object, &["metadata", "uid"]).to_owned();
             known.insert(uid.clone());
             match self.states.get_mut(&uid) {
-                Some(state) => state.take(spec),
+                Some(state) => state.take(object.object),
                 None => {
-                    self.states.insert(uid, SetState::new(spec));
+                    self.states.insert(uid, SetState::new(object.object));
                 }
             }
         }

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use fleetdex_crds::distribution::DistributionSource;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
+use crate::fetch::BasicCredentials;
+
 /// Objects by namespace and name.
 #[derive(Clone, Debug, Default)]
 pub struct NamedObjects {
@@ -98,6 +100,14 @@ pub fn named_by(source: &DistributionSource) -> BTreeSet<(NamedKind, String)> {
         .chain(secrets.map(|one| (NamedKind::Secret, one.name.clone())))
         .chain(values)
         .collect()
+}
+
+/// The user and the password of a Secret.
+pub fn basic_credentials(secret: &Secret) -> Option<BasicCredentials> {
+    Some(BasicCredentials {
+        username: secret_text(secret, "username")?,
+        password: secret_text(secret, "password")?,
+    })
 }
 
 /// A text of a Secret; `stringData` takes precedence, as on the API server.

@@ -233,7 +233,7 @@ fn add_observed(inputs: &mut DistributionInputs, observed: ObjectsOfClusters) {
 
 #[cfg(test)]
 mod tests {
-    use fleetdex_distribution::plan::NamedTemplate;
+    use fleetdex_distribution::template_name::NamedTemplate;
     use serde_json::json;
 
     use super::*;

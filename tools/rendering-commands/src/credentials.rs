@@ -3,7 +3,7 @@
 use fleetdex_clusters::secret_hosts::{SecretDestination, SecretHosts, SecretRef};
 use fleetdex_rendering::{
     fetch::{BasicCredentials, HostPolicy, RemoteHost},
-    named_objects::secret_text,
+    named_objects::basic_credentials,
 };
 use k8s_openapi::api::core::v1::Secret;
 
@@ -29,9 +29,6 @@ impl HostPolicy for SecretCredentials {
         SecretHosts::default()
             .check(reference, secret, [destination])
             .ok()?;
-        Some(BasicCredentials {
-            username: secret_text(secret, "username")?,
-            password: secret_text(secret, "password")?,
-        })
+        basic_credentials(secret)
     }
 }

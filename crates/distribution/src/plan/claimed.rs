@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use super::{
     held_names::HeldNames,
-    values::{DistributionInputs, NamedTemplate, PlannedBinding, SkippedObject},
+    values::{DistributionInputs, PlannedBinding, SkippedObject},
 };
 use crate::{
     claim::{self, Policy, PolicyName},
     desired::write_order,
     sets::ObjectSet,
-    template_name::TemplateName,
+    template_name::{NamedTemplate, TemplateName},
     templates::never_propagated,
 };
 

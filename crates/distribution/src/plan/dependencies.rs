@@ -10,8 +10,12 @@ use fleetdex_core::selector::LabelSelector;
 use fleetdex_interpreter::{request::DependentObject, value::map};
 use serde_json::Value;
 
-use super::values::{DistributionInputs, NamedTemplate, Requirer};
-use crate::{claim::Policy, template_name::TemplateName, templates::never_propagated};
+use super::values::{DistributionInputs, Requirer};
+use crate::{
+    claim::Policy,
+    template_name::{NamedTemplate, TemplateName},
+    templates::never_propagated,
+};
 
 /// What objects need, by kind and namespace.
 #[derive(Debug, Default)]

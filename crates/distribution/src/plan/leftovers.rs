@@ -58,7 +58,7 @@ impl Leftovers {
     /// What a plan leaves over.
     pub fn of(plan: &DistributionPlan, inputs: &DistributionInputs) -> Self {
         let templates = template_names(plan, inputs);
-        let resting = resting(plan, inputs);
+        let resting = resting(plan, inputs, &templates);
         let needed_by_resting = |previous: &PreviousPlacement| {
             previous.required_by.iter().any(|one| resting.contains(one))
         };
@@ -155,9 +155,13 @@ impl Leftovers {
 
 /// The bindings, as namespace and name, of objects that no policy claims any more, and of what
 /// these need. They rest where they are, and may still run.
-pub fn resting(plan: &DistributionPlan, inputs: &DistributionInputs) -> BTreeSet<(String, String)> {
+/// `templates`: the names of all objects, as [`template_names`] has them.
+pub fn resting(
+    plan: &DistributionPlan,
+    inputs: &DistributionInputs,
+    templates: &BTreeSet<TemplateName>,
+) -> BTreeSet<(String, String)> {
     let planned: BTreeSet<&TemplateName> = plan.bindings.iter().map(|one| &one.resource).collect();
-    let templates = template_names(plan, inputs);
     let binding_of = |name: &TemplateName| (name.namespace.clone(), binding_name(name));
     let previous = inputs.previous.iter();
     let unplanned =

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     desired::write_order,
     sets::{RefusedMember, SetName},
-    template_name::TemplateName,
+    template_name::NamedTemplate,
     templates::never_propagated,
 };
 
@@ -35,11 +35,15 @@ pub(super) fn members<'a>(
     };
     let (mut members, mut refused) = (Vec::new(), Vec::new());
     for (one, set) in &found {
-        match taken.reason_against(one, set) {
+        let never = never_propagated(one.object);
+        let never = never.map(|reason| format!("it is never distributed: {reason}"));
+        let is_never_distributed = never.is_some();
+        match never.or_else(|| taken.reason_against(one, set)) {
             Some(reason) => refused.push(RefusedMember {
                 set: Arc::clone(set),
                 resource: one.name.clone(),
                 reason,
+                is_never_distributed,
             }),
             None => {
                 taken.by_sets.insert(identity(&one.name), set);
@@ -60,9 +64,9 @@ fn candidates<'a>(
     sets.sort_by_key(|set| (&set.created, &set.name));
     let mut found = Vec::new();
     for set in sets {
-        for object in set.objects() {
+        for NamedTemplate { name, object } in set.objects() {
             let claimed = Claimed {
-                name: TemplateName::of(object),
+                name: name.clone(),
                 object,
                 policy: set.policy_of(object),
                 set: Some(set),
@@ -83,11 +87,8 @@ struct TakenNames<'n> {
 }
 
 impl TakenNames<'_> {
-    /// Why an object of a set is not distributed; `None`: it is.
+    /// What else has the name of an object of a set; `None`: nothing has.
     fn reason_against(&self, one: &Claimed<'_>, set: &Arc<SetName>) -> Option<String> {
-        if let Some(reason) = never_propagated(one.object) {
-            return Some(format!("it is never distributed: {reason}"));
-        }
         let key = identity(&one.name);
         if let Some(other) = self.by_sets.get(&key) {
             return Some(format!("{} has an object of this name", other.shown()));
@@ -127,5 +128,6 @@ pub(super) fn needed_elsewhere(
         set: Arc::clone(&set.name),
         resource: one.name.clone(),
         reason: "a template of this name goes where others need it".to_owned(),
+        is_never_distributed: false,
     })
 }

@@ -772,3 +772,33 @@ fn what_is_needed_in_turn_goes_and_stays_with_the_object() {
     inputs.templates.retain(|one| one.name != names[0]);
     assert_eq!(fates(&inputs), [LeftoverFate::Deleted; 3]);
 }
+
+#[test]
+fn a_lazy_policy_counts_when_the_object_changes_and_a_cluster_fits() {
+    let lazy = |cluster: &str| {
+        let placement = json!({"clusterAffinity": {"clusterNames": [cluster]}});
+        let mut spec = selecting("Deployment", &placement);
+        spec["activationPreference"] = "Lazy".into();
+        policy("web", spec)
+    };
+    let mut inputs = inputs(vec![lazy("none")], vec![deployment("a", 1, "1")]);
+    // The binding of a plan is what the next one knows.
+    let planned = |inputs: &mut DistributionInputs| {
+        let plan = plan(inputs, &BuiltIn);
+        let name = inputs.templates[0].name.clone();
+        let before = inputs.previous.get(&name).map(Arc::as_ref);
+        let template = &inputs.templates[0].object;
+        let none = BTreeSet::new();
+        let binding = crate::binding::binding(&plan.bindings[0], template, &none, before);
+        let known = crate::binding::KnownBinding::read(&binding).unwrap();
+        inputs.previous.insert(name, known.previous);
+        shares(&plan, "a")
+    };
+    assert_eq!(planned(&mut inputs), "");
+    inputs.policies = vec![lazy("m1")];
+    assert_eq!(planned(&mut inputs), "m1=1");
+    inputs.policies = vec![lazy("m2")];
+    assert_eq!(planned(&mut inputs), "m1=1");
+    inputs.templates = vec![deployment("a", 2, "1").into()];
+    assert_eq!(planned(&mut inputs), "m2=2");
+}

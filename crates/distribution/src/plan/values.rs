@@ -23,7 +23,7 @@ use crate::{
     placing::{NotChosen, Placed, PlacedReplicas, PreviousPlacement},
     room::ClusterRoom,
     sets::{ObjectSet, RefusedMember, SetName},
-    template_name::TemplateName,
+    template_name::{NamedTemplate, TemplateName},
 };
 
 /// What a plan is made from.
@@ -53,24 +53,6 @@ pub struct DistributionInputs {
     pub sets: Vec<ObjectSet>,
     /// Whether all sets are known. If not, what bindings say of sets that are not here stays.
     pub knows_sets: bool,
-}
-
-/// An object of the control plane, and its name.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NamedTemplate {
-    /// Its name.
-    pub name: TemplateName,
-    /// The object.
-    pub object: Arc<Value>,
-}
-
-impl From<Value> for NamedTemplate {
-    fn from(object: Value) -> Self {
-        Self {
-            name: TemplateName::of(&object),
-            object: Arc::new(object),
-        }
-    }
 }
 
 /// An object that needs others.
@@ -300,11 +282,6 @@ impl PlannedBinding {
                     .any(|one| one == cluster)
         };
         self.evictions.iter().filter(is_new)
-    }
-
-    /// Whether there may be a cluster to which nothing is written.
-    pub(super) fn may_wait(&self) -> bool {
-        !self.suspended.is_empty() || !self.evictions.is_empty()
     }
 
     /// Whether nothing is written to a cluster: the policy suspends it, or the object must leave

@@ -65,7 +65,7 @@ impl<'p, O: Operations> PlanWriter<'p, O> {
     ) {
         let resource = binding.resource.clone();
         for target in &binding.clusters {
-            if binding.may_wait() && binding.waits_in(&target.name) {
+            if binding.waits_in(&target.name) {
                 continue;
             }
             let Some(position) = self.position(&target.name) else {

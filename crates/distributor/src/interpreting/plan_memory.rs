@@ -11,7 +11,7 @@ use fleetdex_distribution::{
     cluster::TargetCluster,
     desired::{DistributedObject, Operations},
     object_text::ObjectText,
-    template_name::{KindName, TemplateName},
+    template_name::{KindName, NamedTemplate, TemplateName},
 };
 use fleetdex_interpreter::{
     Operation, Request, Response, native::TEMPLATE_GENERATION_ANNOTATION, rules::RuleSet,
@@ -57,13 +57,13 @@ struct TemplateMemos {
 
 impl TemplateMemos {
     /// Keeps what was made of an object that has not changed, although it was read again.
-    fn begin(&mut self, object: &Arc<Value>) {
+    fn begin(&mut self, NamedTemplate { name, object }: &NamedTemplate) {
         let address = address(object);
         if let Some(memo) = self.memos.get_mut(&address) {
             memo.is_used = true;
             return;
         }
-        let before = self.addresses.insert(TemplateName::of(object), address);
+        let before = self.addresses.insert(name.clone(), address);
         let before = before.and_then(|before| self.memos.remove(&before));
         let memo = match before {
             Some(memo) if memo.object == *object => TemplateMemo {
@@ -249,11 +249,11 @@ impl PlanOperations<'_> {
     }
 
     /// Begins a plan with these templates: what was made of one that has not changed is kept.
-    pub fn begin<'o>(&self, objects: impl IntoIterator<Item = &'o Arc<Value>>) {
+    pub fn begin<'t>(&self, templates: impl IntoIterator<Item = &'t NamedTemplate>) {
         self.memory.required.borrow_mut().clear();
         let mut memos = self.memory.templates.borrow_mut();
-        for object in objects {
-            memos.begin(object);
+        for template in templates {
+            memos.begin(template);
         }
     }
 }

@@ -7,7 +7,7 @@ use fleetdex_distribution::{
     binding::KnownBinding,
     marks::WRITTEN_ANNOTATION,
     placing::PreviousPlacement,
-    plan::{DistributionPlan, template_names},
+    plan::{DistributionPlan, Leftovers},
     template_name::TemplateName,
 };
 use fleetdex_interpreter::value::text;
@@ -56,6 +56,7 @@ impl KnownBindings {
         &mut self,
         plan: &DistributionPlan,
         read: &ReadInputs,
+        leftovers: &Leftovers,
         written: &WrittenBindings,
     ) {
         for name in &written.let_go {
@@ -81,8 +82,7 @@ impl KnownBindings {
             let written = (mark, Arc::new(previous));
             self.written.insert(name.clone(), written);
         }
-        let templates = template_names(plan, &read.plan);
-        self.let_go.retain(|name, _| templates.contains(name));
-        self.written.retain(|name, _| templates.contains(name));
+        self.let_go.retain(|name, _| leftovers.has_template(name));
+        self.written.retain(|name, _| leftovers.has_template(name));
     }
 }

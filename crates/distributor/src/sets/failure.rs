@@ -1,5 +1,7 @@
 //! Why the objects of a set are not those of its source.
 
+use std::fmt;
+
 use fleetdex_core::model::causes;
 use fleetdex_rendering::{fetch::FetchError, renderer::RenderError, resolve::ResolveError};
 
@@ -84,12 +86,18 @@ pub fn cut(text: &mut String, bytes: usize) {
     if text.len() <= bytes {
         return;
     }
-    let mut end = bytes;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
+    text.truncate(text.floor_char_boundary(bytes));
     text.push('…');
+}
+
+/// The first ones of a list, at most so many.
+pub fn named<T: fmt::Display>(all: impl ExactSizeIterator<Item = T>, most: usize) -> String {
+    let more = all.len().saturating_sub(most);
+    let shown: Vec<String> = all.take(most).map(|one| one.to_string()).collect();
+    match more {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 #[cfg(test)]

@@ -8,12 +8,12 @@ use fleetdex_clusters::{
 };
 use fleetdex_core::model::{causes, value_size};
 use fleetdex_crds::distribution::DistributionSpec;
-use fleetdex_distribution::{marks, sets::SetName};
+use fleetdex_distribution::{marks, sets::SetName, template_name::NamedTemplate};
 use fleetdex_rendering::{
     cache::RenderCache,
     digest::Sha256Digest,
     fetch::{BasicCredentials, FetchSettings, HostPolicy, RemoteHost},
-    named_objects::{NamedKind, NamedObjects, named_by, secret_text},
+    named_objects::{NamedKind, NamedObjects, basic_credentials, named_by},
     rendered::RenderedSet,
     renderer::Renderer,
     resolve::{ResolvedSource, SourceResolver},
@@ -66,7 +66,7 @@ pub struct SetRenderer {
 /// The objects of a set, and what they were made from.
 pub struct SetRendering {
     /// In the order in which they are written.
-    pub objects: Vec<Arc<Value>>,
+    pub objects: Arc<[NamedTemplate]>,
     /// The digest of all inputs.
     pub digest: Sha256Digest,
     /// The version of what was fetched.
@@ -245,7 +245,7 @@ impl RenderTask {
         let mut notes = rendered.notes.clone();
         cut(&mut notes, NOTES);
         Ok(SetRendering {
-            objects: objects.into_iter().map(Arc::new).collect(),
+            objects: objects.into_iter().map(NamedTemplate::from).collect(),
             digest: inputs,
             version,
             kubernetes_version: capabilities.kubernetes_version().to_owned(),
@@ -346,9 +346,6 @@ impl HostPolicy for SourceHosts {
         let destination = SecretDestination::new(&host.host, host.port);
         let checked = self.secret_hosts.check(reference, secret, [destination]);
         checked.ok()?;
-        Some(BasicCredentials {
-            username: secret_text(secret, "username")?,
-            password: secret_text(secret, "password")?,
-        })
+        basic_credentials(secret)
     }
 }

@@ -152,7 +152,7 @@ impl SetReport {
                 .map(|one| format!("{}: {}", one.resource, one.reason))
                 .collect();
             let number = self.refused.len();
-            let reason = if first.reason.starts_with("it is never") {
+            let reason = if first.is_never_distributed {
                 "NeverDistributed"
             } else {
                 "NameTaken"
@@ -226,10 +226,11 @@ mod tests {
 
     #[test]
     fn the_reason_is_the_first_thing_that_is_in_the_way() {
-        let refused = |reason: &str| RefusedMember {
+        let refused = |is_never_distributed: bool| RefusedMember {
             set: Arc::default(),
             resource: TemplateName::default(),
-            reason: reason.to_owned(),
+            reason: String::new(),
+            is_never_distributed,
         };
         let failure = SetFailure::new("FetchFailed", "no answer");
         for (report, expected) in [
@@ -257,14 +258,14 @@ mod tests {
             ),
             (
                 SetReport {
-                    refused: vec![refused("taken")],
+                    refused: vec![refused(false)],
                     ..report()
                 },
                 "NameTaken",
             ),
             (
                 SetReport {
-                    refused: vec![refused("it is never b")],
+                    refused: vec![refused(true)],
                     ..report()
                 },
                 "NeverDistributed",

@@ -10,7 +10,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::{Api, Client, api::PostParams};
 use tokio::time::timeout;
 
-use super::failure::SetFailure;
+use super::failure::{SetFailure, named};
 
 /// How long one review may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -90,21 +90,12 @@ impl SetAccount {
         if missing.is_empty() {
             return Ok(());
         }
-        let shown: Vec<String> = missing
-            .iter()
-            .take(NAMED)
-            .map(ToString::to_string)
-            .collect();
-        let more = match missing.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
         Err(SetFailure::forbidden(format!(
-            "ServiceAccount {}/{} may not {}{more}: bind a role with these rights to it, or name \
+            "ServiceAccount {}/{} may not {}: bind a role with these rights to it, or name \
              another one in spec.serviceAccountName",
             self.namespace,
             self.name,
-            shown.join(", ")
+            named(missing.iter(), NAMED)
         )))
     }
 

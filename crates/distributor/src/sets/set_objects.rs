@@ -15,7 +15,10 @@ use fleetdex_interpreter::value::text;
 use fleetdex_rendering::{rendered::RenderedSet, scopes::KindScopes};
 use serde_json::Value;
 
-use super::{failure::SetFailure, rights::NeededRight};
+use super::{
+    failure::{SetFailure, named},
+    rights::NeededRight,
+};
 
 /// Objects that a message names, at most.
 const NAMED: usize = 5;
@@ -102,7 +105,7 @@ pub fn objects(
             format!(
                 "hooks other than tests are not run yet, and the chart has {}: turn them off by \
                  values, or use a chart without them",
-                named(&hooks)
+                named(hooks.iter(), NAMED)
             ),
         ));
     }
@@ -123,7 +126,10 @@ pub fn objects(
     if !repeated.is_empty() {
         return Err(SetFailure::new(
             "DuplicateObjects",
-            format!("the source has these objects twice: {}", named(&repeated)),
+            format!(
+                "the source has these objects twice: {}",
+                named(repeated.iter(), NAMED)
+            ),
         ));
     }
     Ok(objects)
@@ -152,7 +158,7 @@ pub fn needed_rights(
             name: String::new(),
         };
         needed.insert(right("create"));
-        // As the API server has it: nobody grants more than they have.
+        // As the API server has it: an account grants no rights that it does not have.
         match (group, kind) {
             (RBAC, "Role" | "ClusterRole") => {
                 needed.insert(right("escalate"));
@@ -166,12 +172,11 @@ pub fn needed_rights(
     if unknown.is_empty() {
         return Ok(needed);
     }
-    let unknown: Vec<String> = unknown.into_iter().take(NAMED).collect();
     Err(SetFailure::new(
         "KindNotServed",
         format!(
             "neither the control plane nor a cluster serves {}, and the source does not define it",
-            unknown.join(", ")
+            named(unknown.iter(), NAMED)
         ),
     ))
 }
@@ -218,15 +223,6 @@ fn strip(object: &mut Value) {
 fn group_kind(object: &Value) -> (&str, &str) {
     let (group, _) = split_api_version(text(object, &["apiVersion"]));
     (group, text(object, &["kind"]))
-}
-
-/// The first names of a list.
-pub fn named(names: &[TemplateName]) -> String {
-    let shown: Vec<String> = names.iter().take(NAMED).map(ToString::to_string).collect();
-    match names.len().saturating_sub(NAMED) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
 }
 
 #[cfg(test)]

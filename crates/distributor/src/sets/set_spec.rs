@@ -217,7 +217,7 @@ mod tests {
                 spec["prune"] = prune.into();
             }
             let set = SetSpec::of(&distribution(&spec));
-            let set = set.object_set(SetContents::Known(Vec::new()));
+            let set = set.object_set(SetContents::Known(Arc::default()));
             let found = set.policy.spec.preserve_resources_on_deletion;
             assert_eq!(found, preserves, "{prune:?}");
         }

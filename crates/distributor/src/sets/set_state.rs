@@ -6,6 +6,7 @@ use fleetdex_distribution::{
     plan::DistributionPlan,
     sets::{ObjectSet, SetContents},
 };
+use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -23,6 +24,8 @@ pub type RenderResult = Result<Arc<SetRendering>, SetFailure>;
 
 /// What is known of one set.
 pub struct SetState {
+    /// The `Distribution` that `spec` was read from.
+    object: Arc<Value>,
     pub(super) spec: SetSpec,
     pub(super) rendering: Option<Arc<SetRendering>>,
     failure: Option<SetFailure>,
@@ -36,10 +39,11 @@ pub struct SetState {
 }
 
 impl SetState {
-    /// Of a set that is to be rendered.
-    pub fn new(spec: SetSpec) -> Self {
+    /// Of a `Distribution` that is to be rendered.
+    pub fn new(object: Arc<Value>) -> Self {
         Self {
-            spec,
+            spec: SetSpec::of(&object),
+            object,
             rendering: None,
             failure: None,
             observed: None,
@@ -51,7 +55,12 @@ impl SetState {
     }
 
     /// Takes over what the `Distribution` says now.
-    pub fn take(&mut self, spec: SetSpec) {
+    pub fn take(&mut self, object: Arc<Value>) {
+        if Arc::ptr_eq(&object, &self.object) {
+            return;
+        }
+        let spec = SetSpec::of(&object);
+        self.object = object;
         let is_other = spec.generation != self.spec.generation;
         self.spec = spec;
         if is_other {
@@ -92,7 +101,7 @@ impl SetState {
 
     fn contents(&self) -> SetContents {
         if self.spec.is_ending {
-            return SetContents::Known(Vec::new());
+            return SetContents::Known(Arc::default());
         }
         let unknown = |reason: &str| SetContents::Unknown(reason.to_owned());
         if self.is_suspended() {
@@ -106,7 +115,7 @@ impl SetState {
         }
         match (&self.failure, &self.rendering) {
             (Some(failure), _) if failure.stops_writing => unknown(&failure.message),
-            (_, Some(rendering)) => SetContents::Known(rendering.objects.clone()),
+            (_, Some(rendering)) => SetContents::Known(Arc::clone(&rendering.objects)),
             (Some(failure), None) => unknown(&failure.message),
             (None, None) => unknown("it has not been rendered yet"),
         }

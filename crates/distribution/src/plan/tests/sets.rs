@@ -25,7 +25,7 @@ fn set(name: &str, created: &str, placement: &Value, objects: Vec<Value>) -> Obj
     };
     ObjectSet {
         created: created.to_owned(),
-        contents: SetContents::Known(objects.into_iter().map(Arc::new).collect()),
+        contents: SetContents::Known(objects.into_iter().map(NamedTemplate::from).collect()),
         ..ObjectSet::new(set_name(name), &spec, true)
     }
 }
@@ -124,7 +124,7 @@ fn what_left_a_set_is_deleted_and_what_is_not_known_stays() {
         bound(&mut inputs, &config_map("template"), None, false);
         inputs
     };
-    let known = || SetContents::Known(vec![Arc::new(there.clone())]);
+    let known = || SetContents::Known([there.clone().into()].into());
     let unknown = || SetContents::Unknown("it is broken".to_owned());
 
     for (inputs, of_there, of_left, of_other) in [
@@ -134,7 +134,7 @@ fn what_left_a_set_is_deleted_and_what_is_not_known_stays() {
         (with(unknown(), true, false), Stays, Stays, Deleted),
         (with(known(), false, false), Stays, Deleted, Stays),
         (
-            with(SetContents::Known(Vec::new()), true, false),
+            with(SetContents::Known(Arc::default()), true, false),
             Deleted,
             Deleted,
             Deleted,
