@@ -50,7 +50,8 @@ enum Task {
         #[arg(long)]
         distribution: bool,
     },
-    /// Plants each bug in turn and runs seeds until one fails; exit code 1 if a bug is not found.
+    /// Plants each bug in turn and runs seeds until one fails, first the one that found it before;
+    /// exit code 1 if a bug is not found.
     #[cfg(feature = "planted-bugs")]
     Mutants {
         /// Maximum number of seeds for each bug.
@@ -126,6 +127,9 @@ mod mutants {
     use fleetdex_core::planted::{Bug, plant};
     use simulation::run::Report;
 
+    /// By which seed each bug was found: that one is run first.
+    const FOUND: &str = include_str!("../mutants.txt");
+
     pub(super) fn find_all(seeds: u64, threads: usize, only: &str) -> anyhow::Result<()> {
         let mut missed = Vec::new();
         for bug in Bug::ALL
@@ -168,13 +172,22 @@ mod mutants {
 
     /// Returns the report of the first seed that fails with the bug.
     fn find(bug: Bug, seeds: u64, threads: usize) -> Option<Report> {
-        let chosen: Vec<u64> = (1..=seeds).collect();
+        let known: Vec<u64> = found_before(bug).into_iter().collect();
+        let others: Vec<u64> = (1..=seeds).filter(|seed| !known.contains(seed)).collect();
         let batch = threads.max(1) * 4;
         let scenario = super::scenario(bug.is_of_distribution());
-        chosen.chunks(batch).find_map(|chunk| {
-            let reports = super::run_all(chunk, threads, scenario, || plant(Some(bug)));
+        let mut batches = known.chunks(1).chain(others.chunks(batch));
+        batches.find_map(|batch| {
+            let reports = super::run_all(batch, threads, scenario, || plant(Some(bug)));
             reports.into_iter().find(|report| report.failure.is_some())
         })
+    }
+
+    fn found_before(bug: Bug) -> Option<u64> {
+        let name = format!("{bug:?}");
+        let mut lines = FOUND.lines().filter_map(|line| line.split_once(' '));
+        let (_, seed) = lines.find(|(found, _)| *found == name)?;
+        seed.trim().parse().ok()
     }
 }
 

@@ -3,6 +3,7 @@
 mod deletions;
 mod leftovers;
 mod outcomes;
+mod queueing;
 mod repairs;
 mod retries;
 
@@ -15,7 +16,6 @@ use std::{
 use fleetdex_clusters::{Clusters, Connection, discovery::Discovery};
 use fleetdex_core::model::{ClusterName, Resource};
 use fleetdex_distribution::{
-    desired::write_order,
     marks::CopyOrigin,
     template_name::{KindName, TemplateName},
 };
@@ -30,7 +30,7 @@ use tokio::{
 use self::{deletions::PendingDeletions, repairs::Repairs, retries::Retries};
 use crate::{
     applying::{AcceptedForm, ApplyOutcome, Applying, ObjectTask},
-    control_plane::{ControlPlaneObjects, resource_of},
+    control_plane::ControlPlaneObjects,
     copies::Copies,
     copy_memory::CopyMemory,
     held_deletions::HeldDeletions,
@@ -251,113 +251,6 @@ impl<'c> ConnectedMember<'c> {
         let times = [self.retries.next(), due, awaited];
         let idle = Instant::now() + Duration::from_mins(1);
         times.into_iter().flatten().min().unwrap_or(idle)
-    }
-
-    fn set_plan(&mut self, plan: Arc<PublishedPlan>) {
-        if Arc::ptr_eq(&plan, &self.plan) {
-            return;
-        }
-        let desired = plan.clusters.get(self.cluster.as_str()).cloned();
-        let desired = desired.unwrap_or_default();
-        let before = std::mem::replace(&mut self.desired, desired);
-        self.plan = plan;
-        self.follow();
-        let desired = Arc::clone(&self.desired);
-        self.wanted = desired.count();
-        self.applied
-            .retain(|name, _| desired.objects.contains_key(name));
-        for (name, object) in &desired.objects {
-            if before.objects.get(name) != Some(object) {
-                self.queue.insert((write_order(name), name.clone()));
-                self.retries.forget(name);
-                self.repairs.forget(name);
-                self.applied.remove(name);
-            }
-        }
-        let is_gone = |name: &&TemplateName| !self.desired.objects.contains_key(*name);
-        let gone = before.objects.keys().filter(is_gone);
-        self.queue
-            .extend(gone.map(|name| (write_order(name), name.clone())));
-        // What becomes of leftovers may be another thing now.
-        for kind in &self.desired.kinds {
-            for name in self.copies.names(kind) {
-                if !self.desired.objects.contains_key(&name) {
-                    self.queue.insert((write_order(&name), name));
-                }
-            }
-        }
-        for (name, message) in &desired.conflicts {
-            self.not_applied(name, message.clone());
-        }
-        self.report_absent();
-    }
-
-    fn set_discovery(&mut self) {
-        let state = self.context.clusters.state(self.cluster);
-        let discovery = state.and_then(|state| state.discovery).unwrap_or_default();
-        if Arc::ptr_eq(&discovery, &self.discovery) {
-            return;
-        }
-        self.discovery = discovery;
-        self.follow();
-    }
-
-    /// Follows the kinds of which there are objects, as far as the member serves them.
-    fn follow(&mut self) {
-        let served: BTreeMap<KindName, Resource> = self
-            .desired
-            .kinds
-            .iter()
-            .filter_map(|kind| Some((kind.clone(), resource_of(&self.discovery, kind)?)))
-            .collect();
-        let changed: BTreeSet<KindName> = self.copies.follow(&served).into_iter().collect();
-        self.queue_kinds(&changed);
-    }
-
-    fn queue_kinds(&mut self, kinds: &BTreeSet<KindName>) {
-        if kinds.is_empty() {
-            return;
-        }
-        let is_of = |name: &&TemplateName| kinds.contains(&name.kind_name());
-        let desired = self.desired.objects.keys();
-        let desired = desired.filter(is_of).cloned();
-        let copies = kinds.iter().flat_map(|kind| self.copies.names(kind));
-        let names: BTreeSet<TemplateName> = desired.chain(copies).collect();
-        self.queue
-            .extend(names.into_iter().map(|name| (write_order(&name), name)));
-    }
-
-    fn take_names(&mut self) {
-        let replaced = self.copies.take_replaced();
-        if !replaced.is_empty() {
-            self.forget_versions(&replaced);
-        }
-        let now = Instant::now();
-        self.unanswered.retain(|_, until| *until > now);
-        self.written_until.retain(|_, until| *until > now);
-        self.queue_kinds(&replaced);
-        if !replaced.is_empty() || self.absences_at.is_some_and(|at| at <= now) {
-            self.report_absent();
-        }
-        let names = self.copies.look_again.take();
-        let due = self.retries.take_due();
-        self.queue.extend(
-            names
-                .into_iter()
-                .chain(due)
-                .map(|name| (write_order(&name), name)),
-        );
-    }
-
-    /// Versions of a server that was restored begin again.
-    fn forget_versions(&mut self, kinds: &BTreeSet<KindName>) {
-        self.written
-            .retain(|name, _| !kinds.contains(&name.kind_name()));
-        for (name, applied) in &mut self.applied {
-            if kinds.contains(&name.kind_name()) {
-                applied.version = 0;
-            }
-        }
     }
 
     /// Looks at objects, in their order, while requests may be sent.

@@ -98,6 +98,13 @@ pub struct ControlPlaneObject {
     pub has_controller: bool,
 }
 
+impl ControlPlaneObject {
+    /// Whether nothing of it has changed.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.object, &other.object) && Arc::ptr_eq(&self.status, &other.status)
+    }
+}
+
 struct ReflectControlPlane {
     changed: Arc<Notify>,
 }
@@ -105,7 +112,12 @@ struct ReflectControlPlane {
 impl Reflect for ReflectControlPlane {
     type Kept = ControlPlaneObject;
 
-    fn keep(&self, mut object: Value) -> Option<(ControlPlaneObject, usize)> {
+    /// What has not changed is the same value as before: much is known by that.
+    fn keep(
+        &self,
+        mut object: Value,
+        before: Option<&ControlPlaneObject>,
+    ) -> Option<(ControlPlaneObject, usize)> {
         let has_controller = list(&object, &["metadata", "managedFields"])
             .iter()
             .any(|entry| {
@@ -122,8 +134,8 @@ impl Reflect for ReflectControlPlane {
             metadata.shift_remove("resourceVersion");
         }
         let kept = ControlPlaneObject {
-            object: Arc::new(object),
-            status: Arc::new(status),
+            object: same_or_new(object, before.map(|before| &before.object)),
+            status: same_or_new(status, before.map(|before| &before.status)),
             has_controller,
         };
         Some((kept, 0))
@@ -136,14 +148,24 @@ impl Reflect for ReflectControlPlane {
         before: Option<&ControlPlaneObject>,
         now: Option<&ControlPlaneObject>,
     ) {
-        let object = |kept: Option<&ControlPlaneObject>| kept.map(|kept| Arc::clone(&kept.object));
-        if object(before) != object(now) {
+        let is_same = match (before, now) {
+            (Some(before), Some(now)) => Arc::ptr_eq(&before.object, &now.object),
+            _ => false,
+        };
+        if !is_same {
             self.changed.notify_one();
         }
     }
 
     fn replaced(&self) {
         self.changed.notify_one();
+    }
+}
+
+fn same_or_new(value: Value, before: Option<&Arc<Value>>) -> Arc<Value> {
+    match before {
+        Some(before) if **before == value => Arc::clone(before),
+        _ => Arc::new(value),
     }
 }
 

@@ -116,7 +116,7 @@ struct ReflectCopies {
 impl Reflect for ReflectCopies {
     type Kept = Copy;
 
-    fn keep(&self, object: Value) -> Option<(Copy, usize)> {
+    fn keep(&self, object: Value, _: Option<&Copy>) -> Option<(Copy, usize)> {
         let takes_any = planted(Bug::DistributionIgnoresControlPlane);
         if !self.origin.has_written(&object) && !takes_any {
             return None;

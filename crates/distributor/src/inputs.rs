@@ -1,5 +1,6 @@
 //! What a plan is made from, as the control plane and the members have it now.
 
+mod memo;
 mod parsed_clusters;
 
 use std::{
@@ -29,7 +30,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use self::parsed_clusters::ParsedClusters;
+use self::{memo::Memo, parsed_clusters::ParsedClusters};
 use crate::control_plane::{ControlPlaneObject, ControlPlaneObjects, kind_name, kinds};
 
 /// What is wrong with objects that users have written.
@@ -55,47 +56,20 @@ pub struct ReadInputs {
 /// What was read before, kept while it does not change.
 #[derive(Default)]
 pub struct ParsedInputs {
-    bindings: ParsedBindings,
+    policies: Memo<ReadSpec<PropagationSpec>>,
+    overrides: Memo<ReadSpec<OverrideSpec>>,
+    bindings: Memo<ReadBinding>,
     clusters: ParsedClusters,
 }
 
-/// What bindings say that were read before, by their own names.
-#[derive(Default)]
-struct ParsedBindings(BTreeMap<TemplateName, ParsedBinding>);
+/// What a user has written; an error: what is wrong with it, so that it has no effect.
+type ReadSpec<T> = Result<Arc<T>, String>;
 
-struct ParsedBinding {
-    binding: ControlPlaneObject,
+/// What a binding says.
+struct ReadBinding {
+    /// `None`: it is not Fleetdex's.
     known: Option<KnownBinding>,
-    is_used: bool,
-}
-
-impl ParsedBindings {
-    fn get(&mut self, name: &TemplateName, binding: &ControlPlaneObject) -> Option<&ParsedBinding> {
-        let parsed = self.0.get_mut(name)?;
-        let is_same = Arc::ptr_eq(&parsed.binding.object, &binding.object)
-            && Arc::ptr_eq(&parsed.binding.status, &binding.status);
-        parsed.is_used = is_same;
-        is_same.then_some(&*parsed)
-    }
-
-    fn add(
-        &mut self,
-        name: &TemplateName,
-        binding: &ControlPlaneObject,
-        known: Option<KnownBinding>,
-    ) {
-        let parsed = ParsedBinding {
-            binding: binding.clone(),
-            known,
-            is_used: true,
-        };
-        self.0.insert(name.clone(), parsed);
-    }
-
-    fn forget_unused(&mut self) {
-        self.0
-            .retain(|_, parsed| std::mem::take(&mut parsed.is_used));
-    }
+    problem: Option<String>,
 }
 
 /// Reads what a plan is made from.
@@ -107,13 +81,13 @@ pub fn read(
     let mut read = ReadInputs::default();
     read.add_clusters(control_plane, members, &mut parsed.clusters);
     for kind in [kinds::PROPAGATION_POLICY, kinds::CLUSTER_PROPAGATION_POLICY] {
-        for object in control_plane.objects(kind) {
-            read.add_policy(&object.object);
+        for (name, object) in control_plane.named_objects(&kind_name(kind)) {
+            read.add_policy(&name, &object, &mut parsed.policies);
         }
     }
     for kind in [kinds::OVERRIDE_POLICY, kinds::CLUSTER_OVERRIDE_POLICY] {
-        for object in control_plane.objects(kind) {
-            read.add_override(&object.object);
+        for (name, object) in control_plane.named_objects(&kind_name(kind)) {
+            read.add_override(&name, &object, &mut parsed.overrides);
         }
     }
     for kind in [kinds::BINDING, kinds::CLUSTER_BINDING] {
@@ -128,6 +102,8 @@ pub fn read(
         read.add_namespace(&object.object);
     }
     read.add_templates(control_plane);
+    parsed.policies.forget_unused();
+    parsed.overrides.forget_unused();
     parsed.bindings.forget_unused();
     read
 }
@@ -181,56 +157,63 @@ impl ReadInputs {
         parsed.keep(members);
     }
 
-    /// Reads what a user has written; `None`: it is wrong, and has no effect.
-    fn spec<T: DeserializeOwned>(
+    fn add_policy(
         &mut self,
+        name: &TemplateName,
+        policy: &ControlPlaneObject,
+        parsed: &mut Memo<ReadSpec<PropagationSpec>>,
+    ) {
+        let read = |policy: &ControlPlaneObject| {
+            read_spec(&policy.object, |spec, namespace| {
+                first_problem(&invalid_propagation(spec, namespace))
+            })
+        };
+        if let Some(spec) = self.valid(name, &policy.object, parsed.get(name, policy, read)) {
+            self.plan.policies.push(Policy {
+                namespace: namespace_of(name),
+                name: name.name.clone(),
+                created: creation_time(&policy.object),
+                spec,
+            });
+        }
+    }
+
+    fn add_override(
+        &mut self,
+        name: &TemplateName,
+        policy: &ControlPlaneObject,
+        parsed: &mut Memo<ReadSpec<OverrideSpec>>,
+    ) {
+        let read = |policy: &ControlPlaneObject| {
+            read_spec(&policy.object, |spec, namespace| {
+                first_problem(&invalid_override(spec, namespace))
+            })
+        };
+        if let Some(spec) = self.valid(name, &policy.object, parsed.get(name, policy, read)) {
+            self.plan.overrides.push(ObjectOverrides {
+                namespace: namespace_of(name),
+                name: name.name.clone(),
+                spec,
+            });
+        }
+    }
+
+    /// What a user has written; `None`: it is wrong, or is being deleted, and has no effect.
+    fn valid<T>(
+        &mut self,
+        name: &TemplateName,
         object: &Value,
-        problem: impl Fn(&T, Option<&str>) -> Option<String>,
-    ) -> Option<(Option<String>, String, Arc<T>)> {
+        spec: &ReadSpec<T>,
+    ) -> Option<Arc<T>> {
         if !text(object, &["metadata", "deletionTimestamp"]).is_empty() {
             return None;
         }
-        let name = TemplateName::of(object);
-        let namespace = Some(name.namespace.clone()).filter(|namespace| !namespace.is_empty());
-        let spec: Result<T, String> =
-            T::deserialize(at(object, &["spec"])).map_err(|error| error.to_string());
-        let spec = spec.and_then(|spec| match problem(&spec, namespace.as_deref()) {
-            Some(problem) => Err(problem),
-            None => Ok(spec),
-        });
         match spec {
-            Ok(spec) => Some((namespace, name.name.clone(), Arc::new(spec))),
+            Ok(spec) => Some(Arc::clone(spec)),
             Err(problem) => {
-                self.problems.insert(name, problem);
+                self.problems.insert(name.clone(), problem.clone());
                 None
             }
-        }
-    }
-
-    fn add_policy(&mut self, object: &Value) {
-        let read = self.spec(object, |spec: &PropagationSpec, namespace| {
-            first_problem(&invalid_propagation(spec, namespace))
-        });
-        if let Some((namespace, name, spec)) = read {
-            self.plan.policies.push(Policy {
-                namespace,
-                name,
-                created: creation_time(object),
-                spec,
-            });
-        }
-    }
-
-    fn add_override(&mut self, object: &Value) {
-        let read = self.spec(object, |spec: &OverrideSpec, namespace| {
-            first_problem(&invalid_override(spec, namespace))
-        });
-        if let Some((namespace, name, spec)) = read {
-            self.plan.overrides.push(ObjectOverrides {
-                namespace,
-                name,
-                spec,
-            });
         }
     }
 
@@ -238,23 +221,19 @@ impl ReadInputs {
         &mut self,
         name: &TemplateName,
         binding: ControlPlaneObject,
-        parsed: &mut ParsedBindings,
+        parsed: &mut Memo<ReadBinding>,
     ) {
-        let known = match parsed.get(name, &binding) {
-            Some(parsed) => parsed.known.clone(),
-            None => {
-                let known = self.read_binding(&binding);
-                parsed.add(name, &binding, known.clone());
-                known
-            }
-        };
-        let Some(known) = known else {
+        let ReadBinding { known, problem } =
+            parsed.get(name, &binding, |binding| ReadBinding::of(name, binding));
+        if let Some(problem) = problem {
+            self.problems.insert(name.clone(), problem.clone());
+        }
+        let Some(known) = known.clone() else {
             return;
         };
         if self.bindings.contains_key(&known.name) {
             let problem = format!("{} has another binding already", known.name);
-            self.problems
-                .insert(TemplateName::of(&binding.object), problem);
+            self.problems.insert(name.clone(), problem);
             return;
         }
         if let Some(time) = known.last_scheduled {
@@ -264,23 +243,6 @@ impl ReadInputs {
             .previous
             .insert(known.name.clone(), known.previous);
         self.bindings.insert(known.name, binding);
-    }
-
-    /// What a binding says; `None`: it is not Fleetdex's.
-    fn read_binding(&mut self, binding: &ControlPlaneObject) -> Option<KnownBinding> {
-        let mut whole = (*binding.object).clone();
-        whole["status"] = (*binding.status).clone();
-        let name = TemplateName::of(&whole);
-        let known = KnownBinding::read(&whole).or_else(|error| {
-            self.problems.insert(name.clone(), error.to_string());
-            // Where the object is counts more than by which rules.
-            KnownBinding::read_without_rules(&mut whole)
-        });
-        let known = known.ok()?;
-        // One that is for an object of another namespace, or under another name, is another one's.
-        let place = BindingPlace::of(&known.name, known.previous.set.as_deref());
-        let is_own = name.namespace == place.namespace && name.name == place.name;
-        is_own.then_some(known)
     }
 
     fn add_rebalancer(&mut self, rebalancer: &Value) {
@@ -326,6 +288,50 @@ impl ReadInputs {
             self.plan.templates.extend(templates);
         }
     }
+}
+
+impl ReadBinding {
+    /// Reads the binding of a name.
+    fn of(name: &TemplateName, binding: &ControlPlaneObject) -> Self {
+        let mut whole = Value::clone(&binding.object);
+        whole["status"] = Value::clone(&binding.status);
+        let mut problem = None;
+        let known = KnownBinding::read(&whole).or_else(|error| {
+            problem = Some(error.to_string());
+            // Where the object is counts more than by which rules.
+            KnownBinding::read_without_rules(&mut whole)
+        });
+        // One that is for an object of another namespace, or under another name, is another one's.
+        let is_own = |known: &KnownBinding| {
+            let place = BindingPlace::of(&known.name, known.previous.set.as_deref());
+            name.namespace == place.namespace && name.name == place.name
+        };
+        Self {
+            known: known.ok().filter(is_own),
+            problem,
+        }
+    }
+}
+
+/// Reads and checks what a user has written.
+fn read_spec<T: DeserializeOwned>(
+    object: &Value,
+    problem: impl Fn(&T, Option<&str>) -> Option<String>,
+) -> ReadSpec<T> {
+    let spec = T::deserialize(at(object, &["spec"])).map_err(|error| error.to_string())?;
+    let namespace = text(object, &["metadata", "namespace"]);
+    match problem(
+        &spec,
+        Some(namespace).filter(|namespace| !namespace.is_empty()),
+    ) {
+        Some(problem) => Err(problem),
+        None => Ok(Arc::new(spec)),
+    }
+}
+
+/// The namespace of an object; `None`: it is cluster-scoped.
+fn namespace_of(name: &TemplateName) -> Option<String> {
+    Some(name.namespace.clone()).filter(|namespace| !namespace.is_empty())
 }
 
 /// The first problem of a list.

@@ -37,8 +37,9 @@ pub trait Reflect: Send + Sync + 'static {
     /// What is kept.
     type Kept: Clone + Send + Sync + 'static;
 
-    /// What is kept of an object, and for how many bytes it counts; `None`: nothing.
-    fn keep(&self, object: Value) -> Option<(Self::Kept, usize)>;
+    /// What is kept of an object, and for how many bytes it counts; `None`: nothing. `before`: what
+    /// was kept of it.
+    fn keep(&self, object: Value, before: Option<&Self::Kept>) -> Option<(Self::Kept, usize)>;
 
     /// An object was added, changed or deleted.
     fn changed(&self, name: &TemplateName, before: Option<&Self::Kept>, now: Option<&Self::Kept>);
@@ -203,7 +204,7 @@ impl<R: Reflect> ReflectorTask<R> {
             for item in &page.items {
                 let object = self.object(item)?;
                 let name = TemplateName::of(&object);
-                if let Some((kept, bytes)) = self.reflect.keep(object) {
+                if let Some((kept, bytes)) = self.keep(&name, object) {
                     if !taken.takes(bytes) {
                         // The old list is in the way of the new one.
                         self.forget();
@@ -237,6 +238,12 @@ impl<R: Reflect> ReflectorTask<R> {
         let before = std::mem::take(&mut self.contents.write().objects);
         let freed = before.values().map(|held| held.bytes).sum();
         self.held.give_back(freed);
+    }
+
+    fn keep(&self, name: &TemplateName, object: Value) -> Option<(R::Kept, usize)> {
+        let contents = self.contents.read();
+        let before = contents.objects.get(name);
+        self.reflect.keep(object, before.map(|held| &held.kept))
     }
 
     fn object(&self, text: &str) -> Result<Value, StreamFault> {
@@ -293,7 +300,7 @@ impl<R: Reflect> ReflectorTask<R> {
         let kept = if is_deleted {
             None
         } else {
-            self.reflect.keep(object)
+            self.keep(&name, object)
         };
         let mut taken = self.held.taking();
         if let Some((_, bytes)) = &kept {

@@ -40,7 +40,7 @@ struct ReflectRoom {
 impl Reflect for ReflectRoom {
     type Kept = Arc<Value>;
 
-    fn keep(&self, object: Value) -> Option<(Arc<Value>, usize)> {
+    fn keep(&self, object: Value, _: Option<&Arc<Value>>) -> Option<(Arc<Value>, usize)> {
         let kept = kept(&object, self.spec);
         // A parsed value takes some five times its text.
         let bytes = 5 * kept.to_string().len();

@@ -7,6 +7,7 @@ mod failover;
 mod faults;
 mod fixture;
 mod flux;
+mod lazy;
 mod sets;
 mod staying_right;
 mod writing;

@@ -53,9 +53,7 @@ impl ParsedCluster {
     fn is_of(&self, state: &MemberState, registered: Option<&ControlPlaneObject>) -> bool {
         let has_same_object = match (&self.registered, registered) {
             (None, None) => true,
-            (Some(known), Some(now)) => {
-                Arc::ptr_eq(&known.object, &now.object) && Arc::ptr_eq(&known.status, &now.status)
-            }
+            (Some(known), Some(now)) => known.is_same(now),
             _ => false,
         };
         let has_same_kinds = match (&self.discovery, &state.discovery) {
