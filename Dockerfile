@@ -1,16 +1,25 @@
-# The image: one static program, the CA certificates, and the licences of all that is linked into the program.
+# The image: static programs (Fleetdex, and helm and kustomize, which render for it), the CA certificates, and the licences of all that is linked
+# into the programs.
 #
-# `docker build .` compiles it in Alpine. `make image` needs no engine: it compiles for both architectures and replaces the stage `build`.
+# `docker build .` compiles them in Alpine. `make image` needs no engine: it compiles for both architectures and replaces the stage `build`.
+FROM docker.io/library/golang:1.26-alpine AS renderers
+WORKDIR /src
+COPY . .
+RUN --mount=type=cache,target=/go/pkg/mod \
+    --mount=type=cache,target=/root/.cache/go-build \
+    image/renderers "$(go env GOARCH)" /out
+
 FROM docker.io/library/rust:1.95-alpine AS build
 RUN apk add --no-cache build-base cmake perl linux-headers ca-certificates jq
 WORKDIR /src
 COPY . .
+COPY --from=renderers /out /renderers
 # The workspace pins its toolchain; the image already has it.
 ENV RUSTUP_TOOLCHAIN=1.95.0
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     cargo build --profile dist --config 'profile.dist.strip="symbols"' --locked --package fleetdex --bin fleetdex \
-    && image/root target/dist/fleetdex "$(rustc -vV | sed -n 's/^host: //p')" /out
+    && image/root target/dist/fleetdex "$(rustc -vV | sed -n 's/^host: //p')" /renderers /out
 
 FROM scratch
 COPY --from=build /out/ /

@@ -55,7 +55,7 @@ demo: prerequisites ## Three clusters, OpenSearch, Fleetdex: see it work (Ctrl-C
 	$(STEP) 'building fleetdex (the first time some minutes)'
 	$(CARGO) build --locked --workspace --bins
 	$(STEP) 'finding or building the real parts (the first time some minutes)'
-	$(BUILT)/e2e parts kube-apiserver kubectl etcd opensearch
+	$(BUILT)/e2e parts kube-apiserver kubectl etcd helm opensearch
 	$(STEP) 'running the demo'
 	$(BUILT)/e2e demo $(DEMO_ARGS)
 

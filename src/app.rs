@@ -49,8 +49,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::{
+    args::DistributionArgs, catalog::CatalogPublisher, registries::ReflectedRegistries,
+    trace_export::TraceExport,
+};
 pub use self::{args::RunArgs, catalog::catalog};
-use self::{catalog::CatalogPublisher, registries::ReflectedRegistries, trace_export::TraceExport};
 
 /// Runs the operator until SIGTERM or SIGINT.
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
@@ -221,13 +224,17 @@ fn distributor(
 
 /// What renders the objects of `Distribution`s.
 fn set_sources(args: &RunArgs) -> SetSources {
-    let args_of_sets = &args.distribution;
+    let DistributionArgs {
+        programs,
+        source_hosts,
+        ..
+    } = &args.distribution;
     SetSources {
         // The renderers are started by this program.
         sandbox: env::current_exe().unwrap_or_else(|_| "fleetdex".into()),
-        helm: args_of_sets.helm.clone(),
-        kustomize: args_of_sets.kustomize.clone(),
-        source_hosts: args_of_sets.source_hosts.clone(),
+        helm: programs.helm.clone(),
+        kustomize: programs.kustomize.clone(),
+        source_hosts: source_hosts.clone(),
         secret_hosts: args.secret_hosts.clone(),
     }
 }

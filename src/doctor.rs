@@ -11,6 +11,7 @@ mod distribution;
 mod fleet;
 mod measures;
 mod operator;
+mod renderers;
 mod rights;
 mod stores;
 
@@ -29,6 +30,7 @@ use fleetdex_operator::{
     plan::{Plan, plan},
     store_settings::CredentialSource,
 };
+use fleetdex_rendering_commands::ProgramArgs;
 use fleetdex_telemetry::{Metrics, Readiness};
 pub use rights::OperatorFeatures;
 use rights::operator_rights;
@@ -74,6 +76,10 @@ pub struct DoctorArgs {
     /// What of the operator runs.
     #[command(flatten)]
     pub features: OperatorFeatures,
+
+    /// The programs that render charts and folders.
+    #[command(flatten)]
+    pub programs: ProgramArgs,
 }
 
 /// Checks, and prints the results.
@@ -123,6 +129,7 @@ async fn check(args: &DoctorArgs) -> anyhow::Result<Vec<CheckResult>> {
     let desired: Plan = plan(&views, &members, &RuleSet::default());
     results.extend(fleet::check_members(&states, &desired).await);
     if args.features.distribute {
+        results.extend(renderers::check(&client, args.programs.find()?).await);
         results.extend(distribution::check_members(&client, &states).await);
     }
     let credentials = CredentialSource::Secrets(client, args.secret_hosts.clone());

@@ -34,6 +34,7 @@ mod queries;
 mod query_client;
 mod raw;
 mod raw_updates;
+mod render;
 mod restart;
 mod run;
 mod scrape;
@@ -119,6 +120,8 @@ enum Part {
     Traces,
     /// Two thousand templates to ten members, beside bare server-side apply.
     Distribute,
+    /// Renderings of a chart and a folder, beside the bare programs.
+    Render,
 }
 
 impl Part {
@@ -165,7 +168,7 @@ pub async fn run(arguments: BenchArgs) -> Result<()> {
     // Before anything is measured, as what cannot be read ends the benchmark.
     let comparison = Comparison::read(&path)?;
     let mut figures = Figures::default();
-    let on_own_servers = [Part::Nodes, Part::Distribute];
+    let on_own_servers = [Part::Nodes, Part::Distribute, Part::Render];
     if !is_only(&arguments, &on_own_servers) {
         measure(&start(0).await?, &arguments, &mut figures).await?;
     }
@@ -175,6 +178,9 @@ pub async fn run(arguments: BenchArgs) -> Result<()> {
     }
     if arguments.includes(Part::Distribute) {
         distribute::measure(&arguments.sizes(), &mut figures).await?;
+    }
+    if arguments.includes(Part::Render) {
+        render::measure(&arguments.sizes(), &mut figures).await?;
     }
     println!("\n{figures}");
     fs::write(&path, figures.json()).with_context(|| format!("writing {}", path.display()))?;

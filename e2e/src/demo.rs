@@ -1,9 +1,10 @@
 //! The demo: three members with workloads, an OpenSearch, a registry applied with kubectl,
-//! questions over all of it, and a workload that is distributed.
+//! questions over all of it, and a workload and a chart that are distributed.
 //!
 //! All output is that of the printed commands. The demo fails if the index and the members return
 //! different results.
 
+mod charts;
 mod distribution;
 mod printing;
 pub mod session;
@@ -22,7 +23,7 @@ use serde_json::Value;
 
 use self::{
     printing::{heading, show_command},
-    session::Session,
+    session::{Session, search_path},
     setup::{NAMESPACE, create_workloads, register, registry, write},
 };
 use crate::{
@@ -141,6 +142,8 @@ async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
             format!("--api-service-port={API_PORT}"),
             "--distribute".to_owned(),
         ],
+        // With helm, which renders the chart.
+        environment: vec![("PATH".to_owned(), search_path()?)],
         ..OperatorOptions::of(&fleet)
     })?;
     operator.wait_ready(READY_DEADLINE).await?;
@@ -163,6 +166,7 @@ async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
     show_query(&fleet, &session).await?;
     show_meaning(&session).await?;
     distribution::show(&fleet, &session, &operator).await?;
+    charts::show(&fleet, &session, &operator).await?;
     show_page(&fleet, &operator, progress).await;
     let link = operator.page_link().await?;
     println!("\n{}", hints(&fleet, &session, &operator, &link)?);
@@ -337,6 +341,8 @@ API behind the control plane's API server, for the administrator, and alice, the
   kubectl --context member1 -n web delete pod web-0 --force                   # gone from the answer within seconds
   kubectl --context member1 apply --server-side -f $DEMO/member1-pods.yaml    # and back, Pending as a new pod is
   kubectl --context member2 -n web label pod web-0 canary=true                # no longer in the answer to '!canary'
+  kubectl -n default edit distribution shelf                                  # its values, say: both members follow
+  kubectl --context member1 -n default delete deployment shelf                # and it is back
   kubectl edit rr demo                                                        # remove Secret, say: its documents go
   kubectl delete rr demo                                                      # all documents go
   kubectl apply -f $DEMO/registry.yaml                                        # and come back

@@ -2,6 +2,7 @@
 //! Dockerfile by buildah.
 
 mod archive;
+mod components;
 mod container;
 
 use std::{
@@ -12,8 +13,9 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
+use serde_json::Value;
 
-use self::{archive::unpack, container::Container};
+use self::{archive::unpack, components::add_go_modules, container::Container};
 use crate::{
     fleet::target_folder,
     parts::{Part, remove_folder},
@@ -85,7 +87,7 @@ pub fn run(args: &ImageArgs) -> Result<()> {
         build.compile(*architecture)?;
     }
     let archive = build.assemble(&args.architecture)?;
-    let components = build.list_components()?;
+    let components = build.list_components(args.architecture.first())?;
     println!("{}", archive.display());
     println!("{}", components.display());
     for architecture in &args.architecture {
@@ -98,6 +100,11 @@ impl Build<'_> {
     /// The root file system of an image, as the Dockerfile expects it of its first stage.
     fn stage(&self, architecture: Architecture) -> PathBuf {
         self.folder.join(architecture.name())
+    }
+
+    /// Where `image/renderers` puts helm, kustomize and their licences.
+    fn renderers(&self, architecture: Architecture) -> PathBuf {
+        self.stage(architecture).join("renderers")
     }
 
     fn compile(&self, architecture: Architecture) -> Result<()> {
@@ -151,9 +158,12 @@ impl Build<'_> {
         let stripped = self.stage(architecture).join("fleetdex");
         fs::create_dir_all(self.stage(architecture)).context("creating a folder")?;
         strip(&program, &stripped)?;
+        let renderers = self.renderers(architecture);
+        let mut build = in_repository("image/renderers");
+        succeed(build.arg(architecture.name()).arg(&renderers))?;
         let mut root = in_repository("image/root");
-        let stage = self.stage(architecture).join("out");
-        succeed(root.arg(stripped).arg(target).arg(stage))
+        root.arg(stripped).arg(target).arg(renderers);
+        succeed(root.arg(self.stage(architecture).join("out")))
     }
 
     /// Makes one image of all architectures, as an archive that `skopeo copy oci-archive:…` and
@@ -215,9 +225,10 @@ impl Build<'_> {
         Ok(archive)
     }
 
-    /// Writes the bill of materials: the crates of the program, with versions, checksums and
-    /// licences.
-    fn list_components(&self) -> Result<PathBuf> {
+    /// Writes the bill of materials: the crates of the program and the Go modules of helm and
+    /// kustomize, with versions and licences. Which modules these are does not depend on the
+    /// processor.
+    fn list_components(&self, built: Option<&Architecture>) -> Result<PathBuf> {
         let mut cyclonedx = in_repository(Part::CargoCyclonedx.ensure()?);
         cyclonedx.args(["cyclonedx", "--format", "json", "--describe", "binaries"]);
         cyclonedx.args(["--no-build-deps", "--target", Architecture::Amd64.target()]);
@@ -226,12 +237,19 @@ impl Build<'_> {
         // others.
         let written = repository().join("fleetdex_bin.cdx.json");
         let components = self.package.join("fleetdex.cdx.json");
-        fs::rename(&written, &components)
-            .with_context(|| format!("moving {}", written.display()))?;
+        let text = fs::read(&written).with_context(|| format!("reading {}", written.display()))?;
+        let mut bill: Value = serde_json::from_slice(&text).context("parsing the components")?;
+        let built = built.context("no architecture is named")?;
+        let modules = self.renderers(*built).join("licenses/go-modules.tsv");
+        let modules = fs::read_to_string(modules).context("reading the modules of helm")?;
+        add_go_modules(&mut bill, &modules)?;
+        let text = serde_json::to_string_pretty(&bill).context("encoding the components")?;
+        fs::write(&components, text).context("writing the components")?;
+        fs::remove_file(&written).with_context(|| format!("removing {}", written.display()))?;
         Ok(components)
     }
 
-    /// Unpacks the image and runs its program.
+    /// Unpacks the image and runs its programs.
     fn check(&self, architecture: Architecture, archive: &Path, demo: bool) -> Result<()> {
         let name = architecture.name();
         let root = self.folder.join(format!("unpacked-{name}"));
@@ -252,6 +270,8 @@ impl Build<'_> {
             return Ok(());
         }
         println!("linux/{name}: {}", container.version()?);
+        container.render()?;
+        println!("linux/{name}: renders a chart and a folder");
         if !demo {
             return Ok(());
         }

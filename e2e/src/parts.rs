@@ -338,7 +338,11 @@ impl Part {
             ),
             Self::Kubectl => go("kubernetes", "k8s.io/kubernetes/cmd/kubectl", &versioned),
             Self::Etcd => go("etcd", "go.etcd.io/etcd/server/v3", plain),
-            Self::Helm => go("helm", "helm.sh/helm/v4/cmd/helm", plain),
+            Self::Helm => {
+                let version = "-X helm.sh/helm/v4/internal/version.version=v";
+                let flags = [plain, " ", version, HELM_VERSION].concat();
+                go("helm", "helm.sh/helm/v4/cmd/helm", &flags)
+            }
             Self::Helm3 => go("helm-3", "helm.sh/helm/v3/cmd/helm", &helm_3_link_flags()),
             Self::Kustomize => go("kustomize", "sigs.k8s.io/kustomize/kustomize/v5", plain),
             Self::Registry => go(

@@ -1,6 +1,6 @@
 //! The flags of `fleetdex run`.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::net::SocketAddr;
 
 use clap::Args;
 use fleetdex_cli::ControlPlaneArgs;
@@ -10,6 +10,7 @@ use fleetdex_clusters::{
 };
 use fleetdex_distribution::brake::DeletionBrake;
 use fleetdex_operator::controller::ConfigMapName;
+use fleetdex_rendering_commands::ProgramArgs;
 use fleetdex_replicas::ReplicaName;
 use fleetdex_server::{auth::SecureServingArgs, http::serve::ServerArgs};
 use fleetdex_store::opensearch::LIST_CONTEXTS;
@@ -152,13 +153,9 @@ pub struct DistributionArgs {
     )]
     pub source_hosts: Vec<HostPattern>,
 
-    /// The program helm, which renders charts of Distributions, instead of that in PATH.
-    #[arg(long, value_name = "FILE", env = "FLEETDEX_HELM")]
-    pub helm: Option<PathBuf>,
-
-    /// The program kustomize, which renders folders of Distributions, instead of that in PATH.
-    #[arg(long, value_name = "FILE", env = "FLEETDEX_KUSTOMIZE")]
-    pub kustomize: Option<PathBuf>,
+    /// The programs that render charts and folders.
+    #[command(flatten)]
+    pub programs: ProgramArgs,
 }
 
 /// Parses an address and a port. An IPv6 address may lack its brackets, because Kubernetes states

@@ -9,7 +9,7 @@ use fleetdex_checks::{
 use fleetdex_clusters::MemberState;
 use fleetdex_core::model::ClusterName;
 use fleetdex_crds::policy::PropagationSpec;
-use fleetdex_distribution_commands as distribution;
+use fleetdex_distribution_commands::{self as distribution, DistributedSets};
 use kube::Client;
 
 use super::rights::rights_of;
@@ -23,22 +23,24 @@ pub async fn check_members(
     control_plane: &Client,
     states: &BTreeMap<ClusterName, MemberState>,
 ) -> Vec<CheckResult> {
-    let policies = match distribution::policies(control_plane).await {
-        Ok(policies) => policies,
+    let policies = distribution::policies(control_plane).await;
+    let sets = distribution::sets(control_plane).await;
+    let (policies, sets) = match policies.and_then(|policies| Ok((policies, sets?))) {
+        Ok(found) => found,
         Err(error) => {
             let mut checks = Checks::of("distribution");
             checks.error(
                 "policies",
-                format!("the policies cannot be read: {error:#}"),
+                format!("the policies and Distributions cannot be read: {error:#}"),
                 "install the CRDs with fleetdex crd apply --distribute, and give the right to list \
-                 policies",
+                 policies, Distributions and ResourceBindings",
             );
             return checks.results;
         }
     };
     let mut results = Vec::new();
     for (name, state) in states {
-        results.extend(check_member(name, state, &policies).await);
+        results.extend(check_member(name, state, &policies, &sets).await);
     }
     results
 }
@@ -47,23 +49,31 @@ async fn check_member(
     name: &ClusterName,
     state: &MemberState,
     policies: &[PropagationSpec],
+    sets: &DistributedSets,
 ) -> Vec<CheckResult> {
     let mut checks = Checks::of(format!("cluster {name}"));
     let (Some(connection), Some(discovery)) = (&state.connection, &state.discovery) else {
         checks.skipped(CHECK, "not connected", "");
         return checks.results;
     };
-    if policies.is_empty() {
-        checks.skipped(CHECK, "there are no propagation policies", "");
+    if policies.is_empty() && sets.specs.is_empty() {
+        checks.skipped(
+            CHECK,
+            "there are no propagation policies and no Distributions",
+            "",
+        );
         return checks.results;
     }
-    let (rules, _) = distribution::rules(policies, discovery);
+    let (rules, _) = distribution::rules(policies, sets, discovery);
     let mut rights: Vec<_> = rules.iter().flat_map(|rule| rights_of(rule, "")).collect();
     rights.sort();
     rights.dedup();
     match missing(&connection.client, rights).await {
         Ok(missing) if missing.is_empty() => {
-            checks.ok(CHECK, "may write all kinds of the policies");
+            checks.ok(
+                CHECK,
+                "may write all kinds of the policies and Distributions",
+            );
         }
         Ok(missing) => {
             for rights in summarized(&missing) {

@@ -44,6 +44,7 @@ use held_names::HeldNames;
 pub use held_names::template_names;
 use leftovers::resting;
 pub use leftovers::{LeftoverFate, Leftovers};
+pub use set_members::selected_clusters;
 use set_members::{members, needed_elsewhere};
 pub use values::{
     DistributionInputs, DistributionPlan, PlanConflict, PlannedBinding, PlannedDeletion,

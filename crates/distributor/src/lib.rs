@@ -65,7 +65,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-pub use crate::sets::SetSources;
+pub use crate::sets::{CommonCapabilities, SetFailure, SetKinds, SetSources, SetSpec, set_objects};
 use crate::{
     applier::ApplierContext,
     bindings::{BindingClient, BindingWriter},

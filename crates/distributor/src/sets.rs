@@ -34,10 +34,9 @@ use fleetdex_clusters::{
     secret_hosts::{HostPattern, SecretHosts},
 };
 use fleetdex_core::model::{ClusterName, causes};
-use fleetdex_crds::affinity::ClusterAffinity;
 use fleetdex_distribution::{
-    plan::{DistributionInputs, DistributionPlan},
-    sets::{ObjectSet, may_select},
+    plan::{DistributionInputs, DistributionPlan, selected_clusters},
+    sets::ObjectSet,
 };
 use fleetdex_interpreter::value::text;
 use fleetdex_rendering::{
@@ -53,9 +52,15 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-pub use self::reporter::SetReporter;
-use self::{
+pub use self::{
+    capabilities::CommonCapabilities,
     failure::SetFailure,
+    reporter::SetReporter,
+    set_objects::{SetKinds, objects as set_objects},
+    set_spec::SetSpec,
+};
+use self::{
+    capabilities::capabilities_of_member,
     finalizer::set_finalizer,
     rendering::{RenderTask, SetRenderer},
     report::SetReports,
@@ -231,7 +236,11 @@ impl DistributionSets {
             }
         };
         let selected = selected(plan, &state.object_set(), members);
-        let capabilities = capabilities::common(selected.iter().copied());
+        let members = selected.iter().map(|one| {
+            let name = one.member.name.as_str();
+            (name, capabilities_of_member(one))
+        });
+        let capabilities = CommonCapabilities::of(members);
         if is_connecting && spec.source.helm.is_some() && !capabilities.unknown.is_empty() {
             state.due = Instant::now() + Duration::from_secs(1);
             return;
@@ -308,13 +317,7 @@ fn selected<'m>(
     set: &ObjectSet,
     members: &'m BTreeMap<ClusterName, MemberState>,
 ) -> Vec<&'m MemberState> {
-    let allowed = plan.allowed_clusters.get(&set.name.namespace);
-    let clusters = plan.clusters.iter().filter(|cluster| {
-        let may_reach = allowed.is_none_or(|allowed| allowed.contains(&cluster.name));
-        let matches = |affinity: &ClusterAffinity| affinity.matches(cluster.properties());
-        may_reach && !cluster.is_terminating && may_select(&set.policy.spec, matches)
-    });
-    let names: BTreeSet<&str> = clusters.map(|cluster| cluster.name.as_str()).collect();
+    let names = selected_clusters(plan, set);
     let members = members.iter();
     let selected = members.filter(|(name, _)| names.contains(name.as_str()));
     selected.map(|(_, state)| state).collect()

@@ -37,6 +37,8 @@ pub(super) struct Sizes {
     pub(super) targets: usize,
     /// Changes of single templates.
     pub(super) changes: usize,
+    /// Renderings of a chart, and of a folder.
+    pub(super) renderings: usize,
     /// Time for temporary memory to be released, and for unexpected events to happen.
     pub(super) quiet: Duration,
 }
@@ -58,6 +60,7 @@ impl Sizes {
         templates: 2_000,
         targets: 10,
         changes: 100,
+        renderings: 100,
         quiet: Duration::from_secs(15),
     };
     pub(super) const QUICK: Self = Self {
@@ -76,6 +79,7 @@ impl Sizes {
         templates: 50,
         targets: 2,
         changes: 10,
+        renderings: 6,
         quiet: Duration::from_secs(3),
     };
 }

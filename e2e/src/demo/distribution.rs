@@ -23,7 +23,8 @@ pub async fn show(fleet: &Fleet, session: &Session, operator: &Operator) -> Resu
     write(&fleet.dir().join("distribution.yaml"), MANIFEST)?;
     heading("Distribute: where a workload would go, before anything is applied");
     // Its exit code says that something would be written.
-    show_planned(session, "fleetdex plan -f $DEMO/distribution.yaml").await?;
+    let plan = "fleetdex plan -f $DEMO/distribution.yaml";
+    show_planned(session, plan, "greeter").await?;
 
     heading("The same, applied: two of three replicas in member1, one in member2");
     show_command(session, "kubectl apply -f $DEMO/distribution.yaml").await?;
@@ -45,20 +46,8 @@ pub async fn show(fleet: &Fleet, session: &Session, operator: &Operator) -> Resu
     show_command(session, &format!("kubectl --context member1 {GREETER}")).await?;
 
     heading("What the members report, summed up on the control plane");
-    // Nothing runs the pods of the demo: their status is written here.
     for (member, replicas) in [("member1", 2), ("member2", 1)] {
-        let generation = format!("kubectl --context {member} {GREETER} -o json");
-        let found: Value = serde_json::from_str(&session.shell(&generation).await?)
-            .context("reading a Deployment")?;
-        let status = json!({"status": {
-            "observedGeneration": found["metadata"]["generation"], "replicas": replicas,
-            "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas,
-        }});
-        let patch = format!(
-            "kubectl --context {member} -n default patch deployment greeter --subresource=status \
-             --type=merge -p '{status}'"
-        );
-        session.shell(&patch).await?;
+        report_ready(session, member, "greeter", replicas).await?;
     }
     until(session, operator, "control-plane", |found| {
         found["status"]["readyReplicas"] == 3
@@ -69,12 +58,33 @@ pub async fn show(fleet: &Fleet, session: &Session, operator: &Operator) -> Resu
     Ok(())
 }
 
-/// Prints a plan, which has changes.
-async fn show_planned(session: &Session, line: &str) -> Result<()> {
+/// Writes the status of a Deployment in a member: nothing runs the pods of the demo.
+pub(super) async fn report_ready(
+    session: &Session,
+    member: &str,
+    name: &str,
+    replicas: u32,
+) -> Result<()> {
+    let line = format!("kubectl --context {member} -n default get deployment {name} -o json");
+    let found: Value =
+        serde_json::from_str(&session.shell(&line).await?).context("reading a Deployment")?;
+    let status = json!({"status": {
+        "observedGeneration": found["metadata"]["generation"], "replicas": replicas,
+        "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas,
+    }});
+    let patch = format!(
+        "kubectl --context {member} -n default patch deployment {name} --subresource=status \
+         --type=merge -p '{status}'"
+    );
+    session.shell(&patch).await.map(drop)
+}
+
+/// Prints a plan, which has changes of an object of this name.
+pub(super) async fn show_planned(session: &Session, line: &str, name: &str) -> Result<()> {
     println!("$ {line}");
     let output = session.shell(&format!("{line} || [ $? -eq 1 ]")).await?;
     print!("{output}");
-    ensure!(output.contains("greeter"), "the plan has no greeter");
+    ensure!(output.contains(name), "the plan has no {name}");
     Ok(())
 }
 

@@ -34,10 +34,7 @@ impl Session {
         let kubeconfig = fleet.dir().join("kubeconfig");
         write_private(&kubeconfig, &kubeconfig_of(fleet)?.to_string())?;
         let variables = vec![
-            (
-                "PATH",
-                path_with(&[fleetdex_program()?, Part::Kubectl.ensure()?])?,
-            ),
+            ("PATH", search_path()?),
             ("DEMO", fleet.dir().display().to_string()),
             ("KUBECONFIG", kubeconfig.display().to_string()),
             (
@@ -172,8 +169,13 @@ fn kubeconfig_of(fleet: &Fleet) -> Result<Value> {
     }))
 }
 
-/// The search path with the folders of these programs in front.
-fn path_with(programs: &[PathBuf]) -> Result<String> {
+/// The search path with the folders of fleetdex, kubectl and helm in front.
+pub fn search_path() -> Result<String> {
+    let programs = [
+        fleetdex_program()?,
+        Part::Kubectl.ensure()?,
+        Part::Helm.ensure()?,
+    ];
     let folders = programs
         .iter()
         .filter_map(|program| program.parent())

@@ -9,12 +9,13 @@ use super::workloads::{Workloads, fill};
 use crate::fleet::{Fleet, Registration};
 
 const REGISTRY: &str = include_str!("../../demo/registry.yaml");
-const CRDS: [&str; 12] = [
+const CRDS: [&str; 13] = [
     include_str!("../../../crds/apps.karmada.io_workloadrebalancers.yaml"),
     include_str!("../../../crds/cluster.karmada.io_clusters.yaml"),
     include_str!("../../../crds/config.karmada.io_resourceexploringwebhookconfigurations.yaml"),
     include_str!("../../../crds/config.karmada.io_resourceinterpretercustomizations.yaml"),
     include_str!("../../../crds/config.karmada.io_resourceinterpreterwebhookconfigurations.yaml"),
+    include_str!("../../../crds/distribute.fleetdex.io_distributions.yaml"),
     include_str!("../../../crds/policy.karmada.io_clusteroverridepolicies.yaml"),
     include_str!("../../../crds/policy.karmada.io_clusterpropagationpolicies.yaml"),
     include_str!("../../../crds/policy.karmada.io_overridepolicies.yaml"),

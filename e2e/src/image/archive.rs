@@ -31,6 +31,14 @@ pub(super) fn unpack(archive: &Path, architecture: &str, root: &Path) -> Result<
         "the image's entrypoint is {}",
         config["Entrypoint"]
     );
+    // Where `fleetdex run` finds helm and kustomize.
+    ensure!(
+        config["Env"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(|one| one == "PATH=/usr/local/bin")),
+        "the image's environment is {}",
+        config["Env"]
+    );
     fs::create_dir_all(root).with_context(|| format!("creating {}", root.display()))?;
     for layer in manifest["layers"].as_array().into_iter().flatten() {
         untar(&layout.blob(layer)?, root)?;

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::{
     fleet::target_folder,
@@ -31,6 +31,38 @@ folder=$(pwd)
 exec unshare --user --map-user=65532 --map-group=65532 --root="$root" --wd="$folder" /usr/local/bin/fleetdex "$@"
 ' fleetdex '{root}' '{mounts}' "$@"
 "#;
+
+/// A chart and a folder, and what asks for them.
+const SOURCES: [(&str, &str); 6] = [
+    (
+        "web/Chart.yaml",
+        "apiVersion: v2\nname: web\nversion: 1.0.0\n",
+    ),
+    (
+        "web/templates/object.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n\
+         data:\n  rendered: {{ .Values.rendered }}\n",
+    ),
+    (
+        "folder/kustomization.yaml",
+        "resources: [object.yaml]\npatches: [{patch: '{apiVersion: v1, kind: ConfigMap, metadata: \
+         {name: web}, data: {rendered: as it shall be}}'}]\n",
+    ),
+    (
+        "folder/object.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n",
+    ),
+    (
+        "chart.yaml",
+        "apiVersion: distribute.fleetdex.io/v1alpha1\nkind: Distribution\nmetadata: {name: web}\n\
+         spec: {source: {helm: {values: {rendered: as it shall be}}}}\n",
+    ),
+    (
+        "folder.yaml",
+        "apiVersion: distribute.fleetdex.io/v1alpha1\nkind: Distribution\nmetadata: {name: web}\n\
+         spec: {source: {kustomize: {}}}\n",
+    ),
+];
 
 /// An unpacked image: its root file system, read-only, in which there is nothing else but `/proc`,
 /// the names of hosts, and the folders of this repository and of temporary files, where tests keep
@@ -85,6 +117,35 @@ impl Container {
     /// A program that runs that of the image with its arguments.
     pub(super) fn launcher(&self) -> &Path {
         &self.launcher
+    }
+
+    /// Renders a chart and a folder by the programs of the image, which have nothing else there.
+    pub(super) fn render(&self) -> Result<()> {
+        let folder = tempfile::tempdir().context("creating a folder for a chart")?;
+        for (file, text) in SOURCES {
+            let path = folder.path().join(file);
+            let parent = path.parent().unwrap_or(folder.path());
+            fs::create_dir_all(parent).context("creating the folder of a chart")?;
+            fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        }
+        for (file, flag, source) in [
+            ("chart.yaml", "--chart", "web"),
+            ("folder.yaml", "--folder", "folder"),
+        ] {
+            let mut program = Command::new(&self.launcher);
+            program.args(["render", "-f"]).arg(folder.path().join(file));
+            program.arg(flag).arg(folder.path().join(source));
+            for (flag, name) in [("--helm", "helm"), ("--kustomize", "kustomize")] {
+                // The variable PATH is that of this process here.
+                program
+                    .arg(flag)
+                    .arg(Path::new("/usr/local/bin").join(name));
+            }
+            let printed = run(&mut program, "the programs of the image, and Landlock")?;
+            let is_rendered = printed.contains("rendered: as it shall be");
+            ensure!(is_rendered, "{file} is rendered to:\n{printed}");
+        }
+        Ok(())
     }
 
     /// What `fleetdex --version` prints.

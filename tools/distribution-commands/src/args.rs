@@ -1,6 +1,7 @@
 //! The arguments of `fleetdex plan`.
 
 use fleetdex_cli::{ControlPlaneArgs, FleetServerArgs};
+use fleetdex_rendering_commands::LocalSourceArgs;
 
 use crate::{given_room::GivenRoom, output::PlanFormat};
 
@@ -11,9 +12,12 @@ Policies, Clusters and objects are those of the control plane; objects of --file
 of those with the same names, as if they were applied. What members have is asked of Fleetdex's
 server.
 
+Distributions are rendered here, by helm and kustomize, for the clusters that they select.
+
 With --offline the files have everything: Clusters, PropagationPolicies and OverridePolicies,
 ResourceInterpreterCustomizations, ResourceBindings (where objects are now), WorkloadRebalancers,
-and the objects to distribute. An object with the annotation
+Distributions with the ConfigMaps and Secrets that they name, and the objects to distribute. An
+object with the annotation
 resource.karmada.io/cached-from-cluster is what that cluster has: Nodes and Pods say how much room
 there is, others what would be overwritten.
 
@@ -21,9 +25,11 @@ For example:
   fleetdex plan --context control-plane
   fleetdex plan --context control-plane -f policies/ -o diff
   fleetdex plan --offline -f clusters.yaml -f policies/ -f nginx.yaml
+  fleetdex plan --offline -f clusters.yaml -f web.yaml --chart ./charts/web -o diff
   fleetdex plan --offline -f all.yaml --room member1=18,member2=12 -o json
 
-Exit code: 0 if nothing would be written or deleted, 1 if something would, 2 if there is no plan.")]
+Exit code: 0 if nothing would be written or deleted, 1 if something would, 2 if there is no plan, or
+none of a Distribution.")]
 pub struct PlanArgs {
     /// Plan from files alone, without a control plane
     #[arg(long)]
@@ -57,6 +63,10 @@ pub struct PlanArgs {
         default_value = "table"
     )]
     pub format: PlanFormat,
+
+    /// Where charts and folders of the Distributions of files come from, and what renders all.
+    #[command(flatten)]
+    pub local: LocalSourceArgs,
 
     /// The control plane.
     #[command(flatten)]

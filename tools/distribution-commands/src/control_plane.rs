@@ -92,6 +92,11 @@ impl ControlPlaneReader {
         })
     }
 
+    /// What it serves.
+    pub fn served(&self) -> Arc<Discovery> {
+        Arc::clone(&self.served)
+    }
+
     /// The resource of a kind; `None`: it is not served.
     pub fn resource(&self, kind: &Gvk) -> Option<&Resource> {
         let mut served = self.served.served.iter();

@@ -23,15 +23,15 @@ use fleetdex_distribution::{
     claim::{Policy, allowed_clusters},
     cluster::TargetCluster,
     overrides::ObjectOverrides,
-    plan::DistributionInputs,
     room::ClusterRoom,
     template_name::TemplateName,
 };
 use fleetdex_interpreter::{
     customization::Customization,
     value::{at, text},
-    webhook::configuration::{Webhook, WebhookConfiguration},
+    webhook::configuration::WebhookConfiguration,
 };
+use fleetdex_rendering_commands::capabilities_of;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -39,28 +39,16 @@ use crate::given_room::GivenRoom;
 
 mod applied;
 mod origin;
+mod planner_inputs;
 
 use origin::FileOrigin;
 pub use origin::PlanInputError;
+pub use planner_inputs::{GivenDistribution, KindInGroup, PlannerInputs};
 
 /// The namespace of objects that name none, as with kubectl.
 const DEFAULT_NAMESPACE: &str = "default";
 /// Where an object is from that is from no file.
 const CONTROL_PLANE: &str = "the control plane";
-/// An API group and a kind.
-pub type KindInGroup = (String, String);
-
-/// What a plan is made with.
-#[derive(Default)]
-pub struct PlannerInputs {
-    /// What the plan is made from.
-    pub plan: DistributionInputs,
-    /// Scripts that say what objects mean.
-    pub customizations: Vec<Customization>,
-    /// Webhooks that say what objects mean.
-    pub webhooks: Vec<Webhook>,
-}
-
 /// Sorts the objects of files by what they are.
 pub fn read(
     documents: Vec<SourceDocument>,
@@ -93,7 +81,6 @@ pub struct InputReader {
     /// What was read.
     pub inputs: PlannerInputs,
     namespace: String,
-    cluster_scoped: BTreeSet<KindInGroup>,
     seen: BTreeSet<(String, TemplateName)>,
     rebalancers: Vec<Value>,
     last_scheduled: BTreeMap<TemplateName, Option<Timestamp>>,
@@ -104,9 +91,11 @@ impl InputReader {
     /// that of objects of files that name none.
     pub fn new(cluster_scoped: BTreeSet<KindInGroup>, namespace: &str) -> Self {
         Self {
-            inputs: PlannerInputs::default(),
+            inputs: PlannerInputs {
+                cluster_scoped,
+                ..PlannerInputs::default()
+            },
             namespace: namespace.to_owned(),
-            cluster_scoped,
             seen: BTreeSet::new(),
             rebalancers: Vec::new(),
             last_scheduled: BTreeMap::new(),
@@ -115,7 +104,8 @@ impl InputReader {
 
     /// Adds the objects of files.
     pub fn add_files(&mut self, documents: Vec<SourceDocument>) -> Result<(), PlanInputError> {
-        self.cluster_scoped.extend(cluster_scoped_kinds(&documents));
+        let cluster_scoped = cluster_scoped_kinds(&documents);
+        self.inputs.cluster_scoped.extend(cluster_scoped);
         for document in documents {
             self.add_file(document)?;
         }
@@ -163,7 +153,7 @@ impl InputReader {
             if let Some(own) = rebalancers.find(|own| TemplateName::of(own) == name) {
                 applied::keep_metadata(own, &object);
             }
-            applied::keep(&mut self.inputs.plan, &name, &object);
+            applied::keep(&mut self.inputs, &name, &object);
             return Ok(());
         }
         let shown = name.to_string();
@@ -191,6 +181,10 @@ impl InputReader {
         match (&*gvk.group, &*gvk.kind) {
             ("cluster.karmada.io", "Cluster") => {
                 let cluster: Cluster = origin.decode(object)?;
+                let capabilities = capabilities_of(&cluster);
+                self.inputs
+                    .capabilities
+                    .insert(name.name.clone(), capabilities);
                 plan.clusters.push(TargetCluster::from(&cluster));
                 let summary = cluster.status.and_then(|status| status.resource_summary);
                 if let Some(summary) = summary {
@@ -219,6 +213,11 @@ impl InputReader {
             }
             ("work.karmada.io", "ResourceBinding" | "ClusterResourceBinding") => {
                 self.add_binding(origin, &object)?;
+            }
+            ("distribute.fleetdex.io", "Distribution") => {
+                let is_of_file = origin.file != CONTROL_PLANE;
+                let distribution = GivenDistribution { object, is_of_file };
+                self.inputs.distributions.push(distribution);
             }
             ("apps.karmada.io", "WorkloadRebalancer") => self.rebalancers.push(object),
             ("config.karmada.io", _) => {
@@ -258,7 +257,7 @@ impl InputReader {
             None if is_own => {
                 !CLUSTER_SCOPED.contains(&&*gvk.kind) && &*gvk.group != "config.karmada.io"
             }
-            None => !self.cluster_scoped.contains(&key),
+            None => !self.inputs.cluster_scoped.contains(&key),
         };
         let has_namespace = !text(object, &["metadata", "namespace"]).is_empty();
         let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);

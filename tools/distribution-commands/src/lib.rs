@@ -5,7 +5,8 @@
 //! ```text
 //!  files ────────────────────────────┐
 //!  control plane ──> control_plane ──┼──> live ──> inputs ──> plan ──> output ──> diff
-//!  members ──> members, observed ────┘
+//!  members ──> members, observed ────┤
+//!  Distributions ──> planned_sets ───┘
 //! ```
 //!
 //! What decides is in the crate `fleetdex-distribution`; here are files, flags and output.
@@ -14,6 +15,7 @@ mod args;
 mod control_plane;
 mod diff;
 mod distribute;
+mod distributed_sets;
 mod given_room;
 mod inputs;
 mod live;
@@ -21,6 +23,7 @@ mod members;
 mod observed;
 mod operations;
 mod output;
+mod planned_sets;
 mod redacted;
 mod role;
 mod status;
@@ -29,17 +32,22 @@ use std::{io, process::ExitCode};
 
 use fleetdex_cli::{
     console::{self, CommandError, Console},
-    documents::DocumentReader,
+    documents::{DocumentReader, SourceDocument},
 };
 use fleetdex_distribution::plan;
 
 pub use self::{
     args::PlanArgs,
     distribute::{DistributeArgs, run as distribute},
+    distributed_sets::{DistributedSets, sets},
     output::PlanFormat,
     role::{policies, rules},
 };
-use self::{live::LivePlan, operations::OfflineOperations};
+use self::{
+    live::LivePlan,
+    operations::OfflineOperations,
+    planned_sets::{UnrenderedSets, add_sets},
+};
 
 /// Prints the plan.
 pub async fn run(args: &PlanArgs) -> ExitCode {
@@ -68,18 +76,37 @@ async fn print_plan(
         .objects(&args.filenames, args.recursive)
         .await
         .map_err(CommandError::failed)?;
-    let LivePlan { plan, observed } = if args.offline {
-        let inputs = inputs::read(documents, &args.room).map_err(CommandError::failed)?;
-        let operations = OfflineOperations::new(&inputs.customizations, inputs.webhooks);
-        LivePlan {
-            plan: plan::plan(&inputs.plan, &operations),
-            observed: inputs.plan.observed,
-        }
+    let LivePlan {
+        plan,
+        observed,
+        failures,
+    } = if args.offline {
+        offline_plan(args, documents, console).await?
     } else {
         live::plan(args, documents, console).await?
     };
     output::write(&plan, &observed, args.format, console.out)?;
+    if !failures.is_empty() {
+        return Err(CommandError::failed(UnrenderedSets(failures)));
+    }
     Ok(plan.has_changes(&observed))
+}
+
+/// A plan from files alone.
+async fn offline_plan(
+    args: &PlanArgs,
+    documents: Vec<SourceDocument>,
+    console: &mut Console<'_>,
+) -> Result<LivePlan, CommandError> {
+    let mut inputs = inputs::read(documents, &args.room).map_err(CommandError::failed)?;
+    inputs.plan.knows_sets = !inputs.distributions.is_empty();
+    let failures = add_sets(&mut inputs, None, &args.local, console).await?;
+    let operations = OfflineOperations::new(&inputs.customizations, inputs.webhooks);
+    Ok(LivePlan {
+        plan: plan::plan(&inputs.plan, &operations),
+        observed: inputs.plan.observed,
+        failures,
+    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use fleetdex_core::model::Gvk;
 use fleetdex_distribution::{
     placing::needs_room,
     plan::{self, DistributionInputs, DistributionPlan},
+    sets::{SET_API_VERSION, SET_KIND},
     template_name::{NameParts, TemplateName},
 };
 use fleetdex_interpreter::value::text;
@@ -21,10 +22,11 @@ use crate::{
     members::{MemberObjects, ObjectsOfClusters},
     observed::ObservedFilter,
     operations::OfflineOperations,
+    planned_sets::add_sets,
 };
 
 /// The kinds that are read where the control plane serves them.
-const ALWAYS_READ: [(&str, &str); 12] = [
+const ALWAYS_READ: [(&str, &str); 13] = [
     ("cluster.karmada.io/v1alpha1", "Cluster"),
     ("policy.karmada.io/v1alpha1", "PropagationPolicy"),
     ("policy.karmada.io/v1alpha1", "ClusterPropagationPolicy"),
@@ -32,6 +34,7 @@ const ALWAYS_READ: [(&str, &str); 12] = [
     ("policy.karmada.io/v1alpha1", "ClusterOverridePolicy"),
     ("work.karmada.io/v1alpha2", "ResourceBinding"),
     ("work.karmada.io/v1alpha2", "ClusterResourceBinding"),
+    (SET_API_VERSION, SET_KIND),
     ("apps.karmada.io/v1alpha1", "WorkloadRebalancer"),
     (
         "config.karmada.io/v1alpha1",
@@ -51,6 +54,8 @@ pub struct LivePlan {
     pub plan: DistributionPlan,
     /// What matters of the members' objects.
     pub observed: ObjectsOfClusters,
+    /// Why some sets cannot be rendered.
+    pub failures: Vec<String>,
 }
 
 /// Plans as if the objects of the files were applied to the control plane.
@@ -71,6 +76,7 @@ pub async fn plan(
         known: BTreeSet::new(),
     };
     planner.read_templates(console).await?;
+    let failures = planner.add_sets(console).await?;
     let mut members = MemberObjects::connect(&args.server, &args.control_plane).await?;
     if planner.needs_room() {
         let room = members.room(console).await?;
@@ -86,6 +92,7 @@ pub async fn plan(
     Ok(LivePlan {
         plan,
         observed: planner.inputs.inputs.plan.observed,
+        failures,
     })
 }
 
@@ -120,6 +127,14 @@ impl LivePlanner<'_> {
             ))?;
         }
         Ok(())
+    }
+
+    /// Renders the sets; returns why some cannot be rendered.
+    async fn add_sets(&mut self, console: &mut Console<'_>) -> Result<Vec<String>, CommandError> {
+        let inputs = &mut self.inputs.inputs;
+        let kind = Gvk::from_api_version(SET_API_VERSION, SET_KIND);
+        inputs.plan.knows_sets = self.known.contains(&kind) || !inputs.distributions.is_empty();
+        add_sets(inputs, Some(&self.control_plane), &self.args.local, console).await
     }
 
     /// Reads all objects of kinds that were not read yet. Returns whether there were any.
@@ -173,7 +188,8 @@ impl LivePlanner<'_> {
     /// Whether room decides where objects go, and no flag says it.
     fn needs_room(&self) -> bool {
         let inputs = &self.inputs.inputs.plan;
-        let mut policies = inputs.policies.iter();
+        let of_sets = inputs.sets.iter().map(|set| &set.policy);
+        let mut policies = inputs.policies.iter().chain(of_sets);
         let looks_at_room = policies.any(|policy| needs_room(&policy.spec.placement));
         let is_given = |name: &str| self.args.room.iter().any(|given| given.cluster == name);
         let mut clusters = inputs.clusters.iter();

@@ -116,6 +116,10 @@ fn write_table(plan: &DistributionPlan, out: &mut dyn io::Write) -> io::Result<(
             "deleted".to_owned(),
         );
     }
+    for one in &plan.refused {
+        let note = format!("refused: {}, and not {}", one.reason, one.set.shown());
+        line(&one.resource, "", String::new(), note);
+    }
     for one in &plan.skipped {
         line(
             &one.resource,

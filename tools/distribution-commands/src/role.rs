@@ -1,5 +1,5 @@
 //! `fleetdex distribute role`: what the credentials of members have to permit, by the kinds of the
-//! policies.
+//! policies and of the sets.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -20,6 +20,8 @@ use kube::{
     api::ListParams,
     core::{ApiResource, DynamicObject},
 };
+
+use crate::distributed_sets::{DistributedSets, sets};
 
 /// How long the control plane may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -53,26 +55,32 @@ enum RoleError {
     #[error("cannot read the policies of the control plane: {0:#}")]
     Unread(anyhow::Error),
     #[error(
-        "the control plane has no propagation policies yet: apply them first, as the role is for \
-         their kinds"
+        "the control plane has no propagation policies and no Distributions with bindings yet: \
+         apply them first, as the role is for their kinds"
     )]
-    NoPolicies,
+    NoKinds,
 }
 
 /// Prints the role.
 pub async fn run(role: &RoleArgs, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let read = tokio::time::timeout(TIMEOUT, read(&role.control_plane)).await;
     let read = read.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer within {TIMEOUT:?}")));
-    let (policies, served) =
+    let (policies, sets, served) =
         read.map_err(|error| CommandError::failed(RoleError::Unread(error)))?;
-    if policies.is_empty() {
-        return Err(CommandError::failed(RoleError::NoPolicies));
+    for set in &sets.unknown {
+        console.warn(&format!(
+            "{set} has no binding yet, so its kinds are not known and left out: run this again \
+             when it has been rendered"
+        ))?;
     }
-    let (rules, unknown) = rules(&policies, &served);
+    if policies.is_empty() && sets.unknown.len() == sets.specs.len() {
+        return Err(CommandError::failed(RoleError::NoKinds));
+    }
+    let (rules, unknown) = rules(&policies, &sets, &served);
     for kind in unknown {
         console.warn(&format!(
-            "the control plane does not serve {kind}, which a policy selects; its rights are left \
-             out"
+            "the control plane does not serve {kind}, which a policy or a Distribution has; its \
+             rights are left out"
         ))?;
     }
     let mut cluster_role = ClusterRole {
@@ -92,12 +100,15 @@ pub async fn run(role: &RoleArgs, console: &mut Console<'_>) -> Result<bool, Com
     Ok(true)
 }
 
-/// The policies of the control plane, and what it serves.
-async fn read(args: &ControlPlaneArgs) -> anyhow::Result<(Vec<PropagationSpec>, Discovery)> {
+/// The policies and the sets of the control plane, and what it serves.
+async fn read(
+    args: &ControlPlaneArgs,
+) -> anyhow::Result<(Vec<PropagationSpec>, DistributedSets, Discovery)> {
     let client = ControlPlaneArgs::client(&args.config().await?)?;
     let policies = policies(&client).await?;
+    let sets = sets(&client).await?;
     let served = DiscoveryCache::default().refresh(&client, TIMEOUT).await?;
-    Ok((policies, Discovery::clone(&served)))
+    Ok((policies, sets, Discovery::clone(&served)))
 }
 
 /// What the propagation policies of a control plane say.
@@ -119,21 +130,15 @@ async fn list(client: &Client, resource: &ApiResource) -> anyhow::Result<Vec<Pro
     Ok(specs.collect())
 }
 
-/// The rights for the kinds of policies, and the kinds that a cluster does not serve.
-pub fn rules(policies: &[PropagationSpec], served: &Discovery) -> (Vec<PolicyRule>, Vec<String>) {
-    let mut written: BTreeSet<(String, String)> = BTreeSet::new();
-    let mut unknown = Vec::new();
-    for selector in policies.iter().flat_map(|spec| &spec.resource_selectors) {
-        let gvk = Gvk::from_api_version(&selector.api_version, &selector.kind);
-        match resource(served, &gvk) {
-            Some(resource) => {
-                let group = resource.gvk.group.to_string();
-                written.insert((group, resource.plural.to_string()));
-            }
-            None => unknown.push(format!("{} of {}", selector.kind, selector.api_version)),
-        }
-    }
-    if policies.iter().any(|spec| spec.propagate_deps) {
+/// The rights for the kinds of policies and sets, and the kinds that a cluster does not serve.
+pub fn rules(
+    policies: &[PropagationSpec],
+    sets: &DistributedSets,
+    served: &Discovery,
+) -> (Vec<PolicyRule>, Vec<String>) {
+    let (mut written, unknown) = written(policies, sets, served);
+    let policies = || policies.iter().chain(&sets.policies);
+    if policies().any(|spec| spec.propagate_deps) {
         let needed = NEEDED.map(|(group, plural)| (group.to_owned(), plural.to_owned()));
         written.extend(needed);
         if written
@@ -147,8 +152,6 @@ pub fn rules(policies: &[PropagationSpec], served: &Discovery) -> (Vec<PolicyRul
             );
         }
     }
-    unknown.sort();
-    unknown.dedup();
     let rule = |groups: &[&str], resources: Vec<String>, verbs: &[&str]| PolicyRule {
         api_groups: Some(groups.iter().map(|&group| group.to_owned()).collect()),
         resources: Some(resources),
@@ -160,7 +163,7 @@ pub fn rules(policies: &[PropagationSpec], served: &Discovery) -> (Vec<PolicyRul
         vec!["namespaces".to_owned()],
         &["get", "list", "watch", "create", "patch"],
     )];
-    if policies.iter().any(|spec| needs_room(&spec.placement)) {
+    if policies().any(|spec| needs_room(&spec.placement)) {
         let read = vec!["nodes".to_owned(), "pods".to_owned()];
         rules.push(rule(&[""], read, &["list", "watch"]));
     }
@@ -176,6 +179,36 @@ pub fn rules(policies: &[PropagationSpec], served: &Discovery) -> (Vec<PolicyRul
         rules.push(rule(&[group], resources, &verbs));
     }
     (rules, unknown)
+}
+
+/// Groups and plurals of what is written, and the kinds whose plurals are not known.
+fn written(
+    policies: &[PropagationSpec],
+    sets: &DistributedSets,
+    served: &Discovery,
+) -> (BTreeSet<(String, String)>, Vec<String>) {
+    let mut written = BTreeSet::new();
+    let mut unknown = BTreeSet::new();
+    let policies = policies.iter().chain(&sets.policies);
+    for selector in policies.flat_map(|spec| &spec.resource_selectors) {
+        let gvk = Gvk::from_api_version(&selector.api_version, &selector.kind);
+        if let Some(resource) = resource(served, &gvk) {
+            let group = resource.gvk.group.to_string();
+            written.insert((group, resource.plural.to_string()));
+            continue;
+        }
+        // A kind that a set defines: a binding has the plurals of definitions, and not their kinds.
+        let defined = sets
+            .defined
+            .iter()
+            .filter(|(group, _)| **group == *gvk.group);
+        let mut defined = defined.cloned().peekable();
+        if defined.peek().is_none() {
+            unknown.insert(format!("{} of {}", selector.kind, selector.api_version));
+        }
+        written.extend(defined);
+    }
+    (written, unknown.into_iter().collect())
 }
 
 fn resource<'d>(served: &'d Discovery, gvk: &Gvk) -> Option<&'d Resource> {
@@ -228,7 +261,7 @@ mod tests {
             serde_json::from_value::<PropagationSpec>(spec).unwrap()
         };
         let shown = |policies: &[PropagationSpec]| {
-            let (rules, unknown) = rules(policies, &discovery);
+            let (rules, unknown) = rules(policies, &DistributedSets::default(), &discovery);
             let rules = rules.into_iter().map(|rule| {
                 format!(
                     "{}/{}: {}",
@@ -272,6 +305,21 @@ mod tests {
                 vec!["Shop of example/v1".to_owned()]
             )
         );
+        let sets = DistributedSets {
+            policies: vec![policy(
+                &[("apps/v1", "StatefulSet"), ("shops.example/v1", "Shop")],
+                json!({}),
+            )],
+            defined: BTreeSet::from([("shops.example".to_owned(), "shops".to_owned())]),
+            ..DistributedSets::default()
+        };
+        let (found, unknown) = rules(&[], &sets, &discovery);
+        let resources = found
+            .into_iter()
+            .map(|rule| rule.resources.unwrap().join(","));
+        let resources: Vec<String> = resources.collect();
+        assert_eq!(resources, ["namespaces", "statefulsets", "shops"]);
+        assert_eq!(unknown, [""; 0]);
         let sources = format!("{FLUX_SOURCE}/helmrepositories: {write}");
         for (propagates, has_sources) in [(true, true), (false, false)] {
             let releases = policy(

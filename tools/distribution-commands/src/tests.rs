@@ -1,6 +1,7 @@
 use std::fs;
 
 use fleetdex_cli::{ControlPlaneArgs, FleetServerArgs};
+use fleetdex_rendering_commands::LocalSourceArgs;
 use serde_json::{Value, json};
 
 use super::*;
@@ -8,6 +9,7 @@ use crate::given_room::GivenRoom;
 
 mod control_plane;
 mod fake_api;
+mod sets;
 mod status;
 
 /// The example of Karmada's blog about interpreter webhooks, with weights 2:1.
@@ -99,6 +101,7 @@ async fn planned(text: &str, room: &[&str], format: PlanFormat) -> Planned {
         recursive: false,
         room: room.iter().map(|text| text.parse().unwrap()).collect(),
         format,
+        local: LocalSourceArgs::default(),
         control_plane: ControlPlaneArgs::default(),
         server: FleetServerArgs::default(),
     };

@@ -1,8 +1,8 @@
-//! The objects of files: `Distribution`s, and what they name.
+//! The objects of files: `Distribution`s, what they name, and clusters.
 
 use fleetdex_cli::documents::SourceDocument;
 use fleetdex_core::model::quoted;
-use fleetdex_crds::distribution::Distribution;
+use fleetdex_crds::{cluster::Cluster, distribution::Distribution};
 use fleetdex_rendering::named_objects::NamedObjects;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -13,6 +13,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// Objects by namespace and name.
 pub(crate) struct GivenObjects {
     pub(crate) distributions: Vec<Distribution>,
+    pub(crate) clusters: Vec<Cluster>,
     pub(crate) named: NamedObjects,
 }
 
@@ -34,6 +35,7 @@ impl GivenObjects {
     pub(crate) fn of(documents: Vec<SourceDocument>) -> Result<Self, GivenError> {
         let mut given = Self {
             distributions: Vec::new(),
+            clusters: Vec::new(),
             named: NamedObjects {
                 missing: "is in no file of --filename: add it",
                 ..NamedObjects::default()
@@ -45,6 +47,9 @@ impl GivenObjects {
             match (&*text("apiVersion"), &*text("kind")) {
                 ("distribute.fleetdex.io/v1alpha1", "Distribution") => {
                     given.distributions.push(read(&source, content)?);
+                }
+                ("cluster.karmada.io/v1alpha1", "Cluster") => {
+                    given.clusters.push(read(&source, content)?);
                 }
                 ("v1", "ConfigMap") => {
                     given.named.config_maps.insert(key, read(&source, content)?);

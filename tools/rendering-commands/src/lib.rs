@@ -1,45 +1,51 @@
-//! `fleetdex render`: the objects of a `Distribution`, as a member would get them, without a
-//! control plane. `fleetdex sandbox`, which is hidden, starts helm and kustomize within limits.
+//! `fleetdex render`: the objects of a `Distribution`, as a member would get them. `fleetdex
+//! sandbox`, which is hidden, starts helm and kustomize within limits.
 //!
 //! ```text
-//!  files ──> given ──> resolver, renderer ──> output
-//!  --chart, --folder ──> local ──┘
+//!  files ──> given ──────────> local_rendering ──> output
+//!  --chart, --folder ──> local ──┘    │
+//!  --cluster ──> cluster_capabilities ┘
 //! ```
 //!
 //! What fetches and renders is in the crate `fleetdex-rendering`; here are files, flags and output.
 
 mod args;
+mod cluster_capabilities;
 mod credentials;
 mod given;
 mod local;
+mod local_rendering;
 mod output;
 
 use std::{
-    convert::Infallible, env, ffi::OsString, io, path::PathBuf, process::ExitCode, sync::Arc,
+    convert::Infallible, ffi::OsString, io, path::PathBuf, process::ExitCode, time::Duration,
 };
 
 use fleetdex_cli::{
+    ControlPlaneArgs,
     console::{self, CommandError, Console},
     documents::DocumentReader,
 };
-use fleetdex_crds::distribution::Distribution;
+use fleetdex_core::model::causes;
+use fleetdex_crds::{cluster::Cluster, distribution::Distribution};
 use fleetdex_rendering::{
-    fetch::{FetchSettings, HostPolicy},
-    programs::Programs,
-    renderer::{RenderLimits, Renderer},
-    resolve::{ResolvedSource, SourceResolver},
     sandbox::{self, SandboxError},
     scopes::KindScopes,
     source::Capabilities,
 };
-use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use tokio::time::timeout;
 
-pub use self::{args::RenderArgs, output::RenderFormat};
-use self::{
-    credentials::SecretCredentials,
-    given::{GivenObjects, namespace_of},
-    local::LocalArchives,
+use self::given::{GivenObjects, namespace_of};
+pub use self::{
+    args::{LocalSourceArgs, ProgramArgs, RenderArgs},
+    cluster_capabilities::capabilities_of,
+    local_rendering::{LocalRenderError, LocalRendering, LocalSource},
+    output::RenderFormat,
 };
+
+/// How long the control plane may take to answer.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The arguments of the hidden command that limits itself and becomes helm or kustomize.
 #[derive(Clone, Debug, clap::Args)]
@@ -81,20 +87,23 @@ async fn render(
         .await
         .map_err(CommandError::failed)?;
     let given = GivenObjects::of(documents).map_err(CommandError::failed)?;
-    let local = LocalArchives::read(args.chart.as_deref(), args.folder.as_deref())
-        .map_err(CommandError::failed)?;
-    let fleetdex = env::current_exe()?;
-    let programs = Programs::find(fleetdex, args.helm.clone(), args.kustomize.clone());
-    let renderer = Renderer::new(programs, RenderLimits::default());
-    let capabilities =
-        Capabilities::new(&args.kubernetes_version, args.api_versions.iter().cloned());
+    let rendering = LocalRendering::new(&args.local).map_err(CommandError::failed)?;
+    let capabilities = capabilities(args, &given).await?;
     let mut objects = Vec::new();
     for distribution in &given.distributions {
         if let Some(warning) = unapplied(distribution) {
             console.warn(&warning)?;
         }
-        let resolved = resolved(args, &given, &local, distribution).await?;
-        let rendered = renderer.render(&resolved.source, &capabilities).await;
+        let set = LocalSource {
+            namespace: namespace_of(distribution.metadata.namespace.as_deref()),
+            name: distribution.metadata.name.as_deref().unwrap_or_default(),
+            source: &distribution.spec.source,
+            objects: &given.named,
+            takes_archives: true,
+        };
+        let resolved = rendering.resolve(&set).await;
+        let resolved = resolved.map_err(CommandError::failed)?;
+        let rendered = rendering.render(&resolved.source, &capabilities).await;
         let mut set = rendered.map_err(CommandError::failed)?;
         for warning in &set.warnings {
             console.warn(warning)?;
@@ -111,33 +120,50 @@ async fn render(
     Ok(())
 }
 
-/// What is rendered of a `Distribution`.
-async fn resolved(
+/// What charts are rendered for.
+async fn capabilities(
     args: &RenderArgs,
     given: &GivenObjects,
-    local: &LocalArchives,
-    distribution: &Distribution,
-) -> Result<ResolvedSource, CommandError> {
-    let name = distribution.metadata.name.as_deref().unwrap_or_default();
-    let namespace = namespace_of(distribution.metadata.namespace.as_deref());
-    let source = &distribution.spec.source;
-    let hosts = |secret: Option<&Secret>| -> Arc<dyn HostPolicy> {
-        Arc::new(SecretCredentials {
-            namespace: namespace.to_owned(),
-            secret: secret.cloned(),
-        })
+) -> Result<Capabilities, CommandError> {
+    let Some(name) = &args.cluster else {
+        let versions = args.api_versions.iter().cloned();
+        return Ok(Capabilities::new(&args.kubernetes_version, versions));
     };
-    let resolver = SourceResolver {
-        objects: &given.named,
-        archive: local.of(source, name).map_err(CommandError::failed)?,
-        settings: FetchSettings {
-            permits_plain_http: args.plain_http,
-            ..FetchSettings::default()
-        },
-        hosts: &hosts,
+    let mut clusters = given.clusters.iter();
+    let named = |cluster: &&Cluster| cluster.metadata.name.as_deref() == Some(name);
+    let cluster = match clusters.find(named) {
+        Some(given) => given.clone(),
+        None => served_cluster(args, name).await?,
     };
-    let resolved = resolver.resolve(source, namespace, name).await;
-    resolved.map_err(CommandError::failed)
+    let found = capabilities_of(&cluster);
+    found.ok_or_else(|| {
+        CommandError::Usage(format!(
+            "the status of Cluster {name} does not have its version of Kubernetes and its API \
+             versions: use --kubernetes-version and --api-versions"
+        ))
+    })
+}
+
+/// A `Cluster` of the control plane.
+async fn served_cluster(args: &RenderArgs, name: &str) -> Result<Cluster, CommandError> {
+    let unread = |reason: String| {
+        CommandError::Usage(format!(
+            "cannot read Cluster {name}, which no file of --filename has, of the control plane: \
+             {reason}"
+        ))
+    };
+    let config = args.control_plane.config().await;
+    let client = config.and_then(|config| ControlPlaneArgs::client(&config));
+    let client = client.map_err(|error| unread(format!("{error:#}")))?;
+    let clusters: Api<Cluster> = Api::all(client);
+    match timeout(READ_TIMEOUT, clusters.get(name)).await {
+        Ok(Ok(cluster)) => Ok(cluster),
+        Ok(Err(error)) => Err(unread(causes(&error))),
+        Err(_) => Err(unread(format!(
+            "no answer within {} s",
+            READ_TIMEOUT.as_secs()
+        ))),
+    }
 }
 
 /// What a `Distribution` asks for and what is printed does not have.
@@ -154,7 +180,7 @@ fn unapplied(distribution: &Distribution) -> Option<String> {
     (!fields.is_empty()).then(|| {
         format!(
             "Distribution {name}: without {}: these are the objects as they are rendered, and not \
-             those of one cluster",
+             those of one cluster, which fleetdex plan prints",
             fields.join(" and ")
         )
     })

@@ -21,7 +21,7 @@ pub(crate) struct LocalArchives {
 /// An archive of another kind than the source is given.
 #[derive(Debug, thiserror::Error)]
 #[error("Distribution {name}: {flag} is given, but its source is {source_kind}")]
-pub(crate) struct OtherSource {
+pub struct OtherSource {
     name: String,
     flag: &'static str,
     source_kind: &'static str,
@@ -29,11 +29,23 @@ pub(crate) struct OtherSource {
 
 /// A chart or a folder cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LocalError {
+pub enum LocalError {
+    /// It cannot be read.
     #[error("cannot read {path:?}")]
-    Read { path: PathBuf, source: io::Error },
+    Read {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The archive is refused.
     #[error("cannot use {path:?}")]
-    Archive { path: PathBuf, source: ArchiveError },
+    Archive {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: ArchiveError,
+    },
 }
 
 impl LocalArchives {

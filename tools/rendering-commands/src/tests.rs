@@ -43,15 +43,13 @@ async fn rendered(text: &str, change: impl FnOnce(&mut RenderArgs, &Path)) -> Re
     let mut args = RenderArgs {
         filenames: vec![file.display().to_string()],
         recursive: false,
-        chart: None,
-        folder: None,
+        cluster: None,
         kubernetes_version: String::new(),
         api_versions: Vec::new(),
         show_hooks: false,
         format: RenderFormat::Json,
-        helm: None,
-        kustomize: None,
-        plain_http: false,
+        local: LocalSourceArgs::default(),
+        control_plane: ControlPlaneArgs::default(),
     };
     change(&mut args, folder.path());
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -196,14 +194,24 @@ async fn what_is_missing_is_named() {
     }
     let chart = helm("{chart: web}");
     let folder = rendered(&chart, |args, folder| {
-        args.folder = Some(folder.to_owned());
+        args.local.folder = Some(folder.to_owned());
     });
     assert_eq!(
         folder.await.result,
         Err("Distribution web: --folder is given, but its source is helm".to_owned())
     );
+    let cluster = "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: a}\n\
+                   spec: {}\n";
+    let without_status = rendered(&(chart.clone() + cluster), |args, _| {
+        args.cluster = Some("a".to_owned());
+    });
+    let error = without_status.await.result.unwrap_err();
+    assert!(
+        error.starts_with("the status of Cluster a does not have its version"),
+        "{error}"
+    );
     let missing = rendered(&chart, |args, folder| {
-        args.chart = Some(folder.join("none"));
+        args.local.chart = Some(folder.join("none"));
     });
     assert_eq!(
         missing.await.result,

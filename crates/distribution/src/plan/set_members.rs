@@ -4,7 +4,12 @@
 //! an object of a set whose name another set or a template has is refused, and so is a template
 //! whose name a set has.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use fleetdex_crds::affinity::ClusterAffinity;
 
 use super::{
     claimed::Claimed,
@@ -14,7 +19,7 @@ use super::{
 };
 use crate::{
     desired::write_order,
-    sets::{RefusedMember, SetName},
+    sets::{ObjectSet, RefusedMember, SetName, may_select},
     template_name::NamedTemplate,
     templates::never_propagated,
 };
@@ -76,6 +81,17 @@ fn candidates<'a>(
     }
     found.sort_by_key(|(one, set)| held.holder(&one.name) != Some(*set));
     found
+}
+
+/// The clusters that the placement of a set selects: see [`may_select`].
+pub fn selected_clusters<'i>(inputs: &'i DistributionInputs, set: &ObjectSet) -> BTreeSet<&'i str> {
+    let allowed = inputs.allowed_clusters.get(&set.name.namespace);
+    let clusters = inputs.clusters.iter().filter(|cluster| {
+        let may_reach = allowed.is_none_or(|allowed| allowed.contains(&cluster.name));
+        let matches = |affinity: &ClusterAffinity| affinity.matches(cluster.properties());
+        may_reach && !cluster.is_terminating && may_select(&set.policy.spec, matches)
+    });
+    clusters.map(|cluster| cluster.name.as_str()).collect()
 }
 
 /// Who has which names.

@@ -12,38 +12,6 @@ use fleetdex_rendering::source::Capabilities;
 /// API versions that a chart is rendered for, at most. Each is an argument of helm.
 const MOST_API_VERSIONS: usize = 4_000;
 
-/// What all of these clusters have. `None`: a cluster has not said it yet.
-pub fn common<'m>(members: impl IntoIterator<Item = &'m MemberState>) -> CommonCapabilities {
-    let mut common = CommonCapabilities::default();
-    let mut versions: Option<BTreeSet<String>> = None;
-    let mut lowest: Option<((u32, u32, u32), &str)> = None;
-    for member in members {
-        let (Some(version), Some(discovery)) = (&member.kubernetes_version, &member.discovery)
-        else {
-            common.unknown.push(member.member.name.to_string());
-            continue;
-        };
-        let served = api_versions(discovery);
-        versions = Some(match versions {
-            Some(before) => &before & &served,
-            None => served,
-        });
-        let key = version_numbers(version).unwrap_or_default();
-        if lowest.is_none_or(|(before, _)| key < before) {
-            lowest = Some((key, version));
-        }
-    }
-    if let Some(((major, minor, patch), _)) = lowest {
-        let version = format!("{major}.{minor}.{patch}");
-        let versions = versions.unwrap_or_default().into_iter();
-        common.known = Some(Capabilities::new(
-            &version,
-            versions.take(MOST_API_VERSIONS),
-        ));
-    }
-    common
-}
-
 /// What clusters have in common, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommonCapabilities {
@@ -51,6 +19,46 @@ pub struct CommonCapabilities {
     pub known: Option<Capabilities>,
     /// The clusters that have not.
     pub unknown: Vec<String>,
+}
+
+impl CommonCapabilities {
+    /// What all of these clusters have. `None`: a cluster has not said it yet.
+    pub fn of<'c>(clusters: impl IntoIterator<Item = (&'c str, Option<Capabilities>)>) -> Self {
+        let mut common = Self::default();
+        let mut versions: Option<BTreeSet<String>> = None;
+        let mut lowest: Option<((u32, u32, u32), String)> = None;
+        for (name, capabilities) in clusters {
+            let Some(capabilities) = capabilities else {
+                common.unknown.push(name.to_owned());
+                continue;
+            };
+            let served = capabilities.api_versions().map(str::to_owned).collect();
+            versions = Some(match versions {
+                Some(before) => &before & &served,
+                None => served,
+            });
+            let version = capabilities.kubernetes_version();
+            let key = version_numbers(version).unwrap_or_default();
+            if lowest.as_ref().is_none_or(|(before, _)| key < *before) {
+                lowest = Some((key, version.to_owned()));
+            }
+        }
+        if let Some((_, version)) = lowest {
+            let versions = versions.unwrap_or_default().into_iter();
+            let known = Capabilities::new(&version, versions.take(MOST_API_VERSIONS));
+            common.known = Some(known);
+        }
+        common
+    }
+}
+
+/// What a member has; `None`: it has not said it yet.
+pub fn capabilities_of_member(member: &MemberState) -> Option<Capabilities> {
+    let version = member.kubernetes_version.as_deref()?;
+    let discovery = member.discovery.as_deref()?;
+    let (major, minor, patch) = version_numbers(version).unwrap_or_default();
+    let version = format!("{major}.{minor}.{patch}");
+    Some(Capabilities::new(&version, api_versions(discovery)))
 }
 
 /// The API versions, alone and with each kind, that helm does not know by itself.
@@ -66,4 +74,25 @@ fn api_versions(discovery: &Discovery) -> BTreeSet<String> {
         found.insert(api_version);
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_have_in_common_the_lowest_version_and_what_all_of_them_serve() {
+        let of = |version: &str, served: &[&str]| {
+            let served = served.iter().map(|&one| one.to_owned());
+            Some(Capabilities::new(version, served))
+        };
+        let common = CommonCapabilities::of([
+            ("a", of("1.34.2", &["x/v1", "y/v1"])),
+            ("b", None),
+            ("c", of("1.9.7", &["y/v1", "z/v1"])),
+        ]);
+        assert_eq!(common.known, of("1.9.7", &["y/v1"]));
+        assert_eq!(common.unknown, ["b"]);
+        assert_eq!(CommonCapabilities::of([("b", None)]).known, None);
+    }
 }

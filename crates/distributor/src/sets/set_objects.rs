@@ -70,6 +70,13 @@ impl<'d> SetKinds<'d> {
         }
     }
 
+    /// Adds kinds without namespaces that something else serves, by group and kind.
+    pub fn add_cluster_scoped(&mut self, kinds: &BTreeSet<(String, String)>) {
+        for (group, kind) in kinds {
+            self.scopes.add(group, kind, false);
+        }
+    }
+
     fn plural(&self, group: &str, kind: &str) -> Option<String> {
         let key = (group.to_owned(), kind.to_owned());
         if let Some(plural) = self.defined.get(&key).filter(|plural| !plural.is_empty()) {

@@ -76,6 +76,10 @@ async fn the_crds_of_distribution_are_applied_where_it_is_enabled() {
     let enabled = "distribute.enabled=true";
     let (plain, distributing) = (render(&[]).await, render(&[enabled]).await);
     assert!(!plain.contains("--distribute"), "{plain}");
+    // The rest of the file system is read-only, and renderers have their files somewhere.
+    let scratch = "- name: scratch\n              mountPath: /tmp\n";
+    assert!(!plain.contains("scratch"), "{plain}");
+    assert_contains(&distributing, scratch);
     assert_contains(
         &distributing,
         "args: [crd, apply, --keep-newer, --distribute]",

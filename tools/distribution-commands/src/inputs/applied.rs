@@ -5,25 +5,48 @@ use std::sync::Arc;
 
 use fleetdex_crds::cluster::Cluster;
 use fleetdex_distribution::{
-    claim::PolicyName, cluster::TargetCluster, plan::DistributionInputs, room::ClusterRoom,
+    claim::PolicyName,
+    cluster::TargetCluster,
+    plan::DistributionInputs,
+    room::ClusterRoom,
+    sets::{SET_API_VERSION, SET_KIND},
     template_name::TemplateName,
 };
 use fleetdex_interpreter::value::text;
+use fleetdex_rendering_commands::capabilities_of;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
+
+use super::planner_inputs::PlannerInputs;
 
 /// Group and version, and kind, of clusters.
 const CLUSTER: (&str, &str) = ("cluster.karmada.io/v1alpha1", "Cluster");
 /// Metadata that the server gives an object.
 const OF_SERVER: [&str; 2] = ["uid", "creationTimestamp"];
 /// Adds what the control plane knows of an object of a file.
-pub fn keep(plan: &mut DistributionInputs, name: &TemplateName, served: &Value) {
-    if (name.api_version.as_str(), name.kind.as_str()) == CLUSTER {
-        if let Ok(cluster) = Cluster::deserialize(served) {
-            keep_of_cluster(plan, &cluster);
+pub fn keep(inputs: &mut PlannerInputs, name: &TemplateName, served: &Value) {
+    match (name.api_version.as_str(), name.kind.as_str()) {
+        CLUSTER => {
+            if let Ok(cluster) = Cluster::deserialize(served) {
+                let known = inputs.capabilities.entry(name.name.clone()).or_default();
+                if known.is_none() {
+                    *known = capabilities_of(&cluster);
+                }
+                keep_of_cluster(&mut inputs.plan, &cluster);
+            }
+            return;
         }
-        return;
+        (SET_API_VERSION, SET_KIND) => {
+            let mut distributions = inputs.distributions.iter_mut();
+            let own = distributions.find(|one| TemplateName::of(&one.object) == *name);
+            if let Some(own) = own {
+                keep_metadata(&mut own.object, served);
+            }
+            return;
+        }
+        _ => {}
     }
+    let plan = &mut inputs.plan;
     // The objects of files are the first ones.
     let mut templates = plan.templates.iter_mut();
     if let Some(template) = templates.find(|template| template.name == *name) {

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::members::MemberObjects;
 
-const CONFIG_MAP: ServedKind = ("", "v1", "ConfigMap", "configmaps", true);
-const CLUSTER: ServedKind = (
+pub(super) const CONFIG_MAP: ServedKind = ("", "v1", "ConfigMap", "configmaps", true);
+pub(super) const CLUSTER: ServedKind = (
     "cluster.karmada.io",
     "v1alpha1",
     "Cluster",
@@ -21,7 +21,7 @@ const PODS: [ServedKind; 2] = [
     ("", "v1", "Pod", "pods", true),
     ("", "v1", "Node", "nodes", false),
 ];
-const KINDS: [ServedKind; 3] = [
+pub(super) const KINDS: [ServedKind; 3] = [
     ("", "v1", "Namespace", "namespaces", false),
     ("apps", "v1", "Deployment", "deployments", true),
     (
@@ -32,13 +32,13 @@ const KINDS: [ServedKind; 3] = [
         true,
     ),
 ];
-struct LivePlanned {
-    has_changes: bool,
-    out: String,
+pub(super) struct LivePlanned {
+    pub(super) has_changes: bool,
+    pub(super) out: String,
     err: String,
 }
 
-async fn live_planned(
+pub(super) async fn live_planned(
     control_plane: FakeApi,
     members: Option<FakeApi>,
     file: &str,
@@ -60,6 +60,7 @@ async fn live_planned(
         recursive: false,
         room: Vec::new(),
         format,
+        local: LocalSourceArgs::default(),
         control_plane: ControlPlaneArgs {
             kubeconfig: Some(kubeconfig),
             context: None,
@@ -74,7 +75,13 @@ async fn live_planned(
     }
 }
 
-fn object(api_version: &str, kind: &str, namespace: &str, name: &str, more: &Value) -> Value {
+pub(super) fn object(
+    api_version: &str,
+    kind: &str,
+    namespace: &str,
+    name: &str,
+    more: &Value,
+) -> Value {
     let mut object = json!({
         "apiVersion": api_version, "kind": kind, "metadata": {"name": name, "uid": name},
     });
@@ -88,7 +95,7 @@ fn object(api_version: &str, kind: &str, namespace: &str, name: &str, more: &Val
     object
 }
 
-fn cluster(name: &str) -> Value {
+pub(super) fn cluster(name: &str) -> Value {
     let spec = json!({"spec": {}});
     object("cluster.karmada.io/v1alpha1", "Cluster", "", name, &spec)
 }

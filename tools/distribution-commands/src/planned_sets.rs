@@ -1,0 +1,281 @@
+//! Renders the sets of a plan, as the operator would, for the clusters that they select.
+
+use std::sync::Arc;
+
+use fleetdex_cli::console::{CommandError, Console};
+use fleetdex_core::model::{Gvk, Scope, causes};
+use fleetdex_crds::distribution::DistributionSpec;
+use fleetdex_distribution::{
+    plan::selected_clusters,
+    sets::{ObjectSet, SetContents, SetName},
+    template_name::{NameParts, NamedTemplate, TemplateName},
+};
+use fleetdex_distributor::{CommonCapabilities, SetFailure, SetKinds, SetSpec, set_objects};
+use fleetdex_rendering::{
+    named_objects::{NamedKind, NamedObjects, named_by},
+    source::Capabilities,
+};
+use fleetdex_rendering_commands::{LocalRenderError, LocalRendering, LocalSource, LocalSourceArgs};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{
+    control_plane::{ControlPlaneError, ControlPlaneReader},
+    inputs::PlannerInputs,
+};
+
+/// The sets of a plan, with their objects, where these are known.
+#[derive(Default)]
+struct PlannedSets {
+    sets: Vec<ObjectSet>,
+    warnings: Vec<String>,
+    /// The sets that cannot be rendered, and why.
+    failures: Vec<String>,
+}
+
+/// Some sets cannot be rendered.
+#[derive(Debug, thiserror::Error)]
+#[error("{}; what clusters have of them stays as it is", .0.join("; "))]
+pub struct UnrenderedSets(pub Vec<String>);
+
+/// The objects of a set are not known.
+#[derive(Debug, thiserror::Error)]
+enum PlannedSetError {
+    #[error("{}: {}", .0.reason, .0.message)]
+    Refused(SetFailure),
+    #[error(transparent)]
+    Unread(#[from] ControlPlaneError),
+    #[error("{kind} {name} cannot be used")]
+    Object {
+        kind: &'static str,
+        name: String,
+        source: serde_json::Error,
+    },
+    #[error(transparent)]
+    Render(#[from] LocalRenderError),
+}
+
+/// Adds the sets to what a plan is made from; returns why some cannot be rendered.
+/// `control_plane`: it has what no file has; `None`: files have everything.
+pub async fn add_sets(
+    inputs: &mut PlannerInputs,
+    control_plane: Option<&ControlPlaneReader>,
+    local: &LocalSourceArgs,
+    console: &mut Console<'_>,
+) -> Result<Vec<String>, CommandError> {
+    if inputs.distributions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rendering = LocalRendering::new(local).map_err(CommandError::failed)?;
+    let renderer = PlannedSetRenderer {
+        inputs,
+        control_plane,
+        rendering: &rendering,
+    };
+    let PlannedSets {
+        sets,
+        warnings,
+        failures,
+    } = renderer.run().await;
+    for warning in warnings {
+        console.warn(&warning)?;
+    }
+    inputs.plan.sets = sets;
+    Ok(failures)
+}
+
+/// Renders sets.
+struct PlannedSetRenderer<'p> {
+    inputs: &'p PlannerInputs,
+    control_plane: Option<&'p ControlPlaneReader>,
+    rendering: &'p LocalRendering,
+}
+
+impl PlannedSetRenderer<'_> {
+    /// Renders all sets.
+    async fn run(&self) -> PlannedSets {
+        let mut planned = PlannedSets::default();
+        for distribution in &self.inputs.distributions {
+            let mut spec = SetSpec::of(&distribution.object);
+            if spec.created.is_empty() {
+                // It would be the newest one.
+                spec.created = Timestamp::now().to_string();
+            }
+            let shown = spec.name.shown();
+            let contents = match &spec.spec {
+                _ if spec.is_ending => SetContents::Known(Arc::default()),
+                Ok(said) if said.suspend => {
+                    planned.warnings.push(format!(
+                        "{shown} is suspended: what clusters have of it stays as it is"
+                    ));
+                    SetContents::Unknown("it is suspended".to_owned())
+                }
+                Ok(said) => {
+                    let known = SetContents::Known(Arc::default());
+                    let set = spec.object_set(known);
+                    let warnings = &mut planned.warnings;
+                    let objects = self.objects(&set, said, distribution.is_of_file, warnings);
+                    match objects.await {
+                        Ok(objects) => SetContents::Known(objects),
+                        Err(error) => failed(&mut planned, &shown, &error),
+                    }
+                }
+                Err(failure) => {
+                    let error = PlannedSetError::Refused(failure.clone());
+                    failed(&mut planned, &shown, &error)
+                }
+            };
+            planned.sets.push(spec.object_set(contents));
+        }
+        planned
+    }
+
+    /// The objects of a set.
+    async fn objects(
+        &self,
+        set: &ObjectSet,
+        spec: &DistributionSpec,
+        is_of_file: bool,
+        warnings: &mut Vec<String>,
+    ) -> Result<Arc<[NamedTemplate]>, PlannedSetError> {
+        let SetName {
+            namespace, name, ..
+        } = &*set.name;
+        let source = LocalSource {
+            namespace,
+            name,
+            source: &spec.source,
+            objects: &self.named_objects(spec, namespace).await?,
+            takes_archives: is_of_file,
+        };
+        let resolved = self.rendering.resolve(&source).await?;
+        let capabilities = if spec.source.helm.is_some() {
+            self.capabilities(set, warnings)
+        } else {
+            Capabilities::default()
+        };
+        let rendered = self.rendering.render(&resolved.source, &capabilities);
+        let rendered = rendered.await?;
+        let shown = set.name.shown();
+        let of_renderer = rendered.warnings.iter();
+        warnings.extend(of_renderer.map(|warning| format!("{shown}: {warning}")));
+        let served: Vec<_> = self
+            .control_plane
+            .map(ControlPlaneReader::served)
+            .into_iter()
+            .collect();
+        let mut kinds = SetKinds::of(&rendered, &served);
+        kinds.add_cluster_scoped(&self.inputs.cluster_scoped);
+        let objects = set_objects(rendered.clone(), &resolved.namespace, &kinds);
+        let objects = objects.map_err(PlannedSetError::Refused)?;
+        Ok(objects.into_iter().map(NamedTemplate::from).collect())
+    }
+
+    /// What a chart is rendered for.
+    fn capabilities(&self, set: &ObjectSet, warnings: &mut Vec<String>) -> Capabilities {
+        let names = selected_clusters(&self.inputs.plan, set).into_iter();
+        let clusters = names.map(|name| {
+            let known = self.inputs.capabilities.get(name);
+            (name, known.cloned().flatten())
+        });
+        let CommonCapabilities { known, unknown } = CommonCapabilities::of(clusters);
+        if !unknown.is_empty() {
+            let how = match &known {
+                Some(known) => format!("Kubernetes {}", known.kubernetes_version()),
+                None => "the version that helm has by itself".to_owned(),
+            };
+            warnings.push(format!(
+                "{}: the status of Cluster {} does not say its version and what it serves; rendered \
+                 for {how}",
+                set.name.shown(),
+                unknown.join(", ")
+            ));
+        }
+        known.unwrap_or_default()
+    }
+
+    /// What the source of a set names: of files, or else of the control plane.
+    async fn named_objects(
+        &self,
+        spec: &DistributionSpec,
+        namespace: &str,
+    ) -> Result<NamedObjects, PlannedSetError> {
+        let mut objects = NamedObjects {
+            missing: match self.control_plane {
+                Some(_) => "is neither in a file of --filename nor on the control plane",
+                None => "is in no file of --filename: add it",
+            },
+            ..NamedObjects::default()
+        };
+        for (kind, name) in named_by(&spec.source) {
+            let key = (namespace.to_owned(), name.clone());
+            match kind {
+                NamedKind::ConfigMap => {
+                    let found = self.named("ConfigMap", namespace, &name).await?;
+                    objects.config_maps.extend(found.map(|found| (key, found)));
+                }
+                NamedKind::Secret => {
+                    let found = self.named("Secret", namespace, &name).await?;
+                    objects.secrets.extend(found.map(|found| (key, found)));
+                }
+            }
+        }
+        Ok(objects)
+    }
+
+    async fn named<T: DeserializeOwned>(
+        &self,
+        kind: &'static str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<T>, PlannedSetError> {
+        let wanted = TemplateName::from(NameParts {
+            api_version: "v1".to_owned(),
+            kind: kind.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        });
+        let mut given = self.inputs.plan.templates.iter();
+        let found = match given.find(|one| one.name == wanted) {
+            Some(given) => Some(Value::clone(&given.object)),
+            None => self.served(kind, namespace, name).await?,
+        };
+        let found = found.map(serde_json::from_value).transpose();
+        found.map_err(|source| PlannedSetError::Object {
+            kind,
+            name: format!("{namespace}/{name}"),
+            source,
+        })
+    }
+
+    /// An object of the control plane.
+    async fn served(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Value>, ControlPlaneError> {
+        let kind = Gvk::from_api_version("v1", kind);
+        let Some((control_plane, resource)) = self
+            .control_plane
+            .and_then(|control_plane| Some((control_plane, control_plane.resource(&kind)?)))
+        else {
+            return Ok(None);
+        };
+        // No object is in a namespace that cannot be.
+        let Ok(namespace) = namespace.parse() else {
+            return Ok(None);
+        };
+        let scope = Scope::Namespace(namespace);
+        let mut pages = control_plane.pages(resource, &scope, Some(name), 1);
+        let found = pages.next().await?;
+        Ok(found.and_then(|page| page.into_iter().next()))
+    }
+}
+
+fn failed(planned: &mut PlannedSets, shown: &str, error: &PlannedSetError) -> SetContents {
+    let failure = format!("{shown}: {}", causes(error));
+    planned.failures.push(failure.clone());
+    SetContents::Unknown(failure)
+}
