@@ -3,15 +3,23 @@
 use std::{cmp::Ordering, fmt, ops::Deref, sync::Arc};
 
 use fleetdex_interpreter::value::{list, text};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 /// Group and version, and kind.
 pub type KindName = (String, String);
 
 /// Which object. Clones share the parts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct TemplateName(Arc<NameParts>);
+#[derive(Clone, Debug, Default)]
+pub struct TemplateName(Arc<OrderedParts>);
+
+/// The parts, and what they are ordered by: names have most of their parts in common, and are
+/// compared some hundred thousand times a plan.
+#[derive(Debug, Default)]
+struct OrderedParts {
+    parts: NameParts,
+    key: Box<str>,
+}
 
 /// The parts of an object's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -30,7 +38,14 @@ pub struct NameParts {
 
 impl From<NameParts> for TemplateName {
     fn from(parts: NameParts) -> Self {
-        Self(Arc::new(parts))
+        let NameParts {
+            api_version,
+            kind,
+            namespace,
+            name,
+        } = &parts;
+        let key = format!("{api_version}\0{kind}\0{namespace}\0{name}").into();
+        Self(Arc::new(OrderedParts { parts, key }))
     }
 }
 
@@ -38,16 +53,33 @@ impl Deref for TemplateName {
     type Target = NameParts;
 
     fn deref(&self) -> &NameParts {
-        &self.0
+        &self.0.parts
     }
 }
+
+impl PartialEq for TemplateName {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for TemplateName {}
 
 impl Ord for TemplateName {
     fn cmp(&self, other: &Self) -> Ordering {
         if Arc::ptr_eq(&self.0, &other.0) {
             return Ordering::Equal;
         }
-        self.0.cmp(&other.0)
+        let (one, other) = (&self.0, &other.0);
+        let order = one.key.cmp(&other.key);
+        // The name of a stranger's object may have a zero byte.
+        order.then_with(|| one.parts.cmp(&other.parts))
+    }
+}
+
+impl Serialize for TemplateName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.parts.serialize(serializer)
     }
 }
 
@@ -133,5 +165,40 @@ impl fmt::Display for TemplateName {
             write!(out, "{}/", self.namespace)?;
         }
         out.write_str(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(parts: [&str; 4]) -> TemplateName {
+        let [api_version, kind, namespace, name] = parts.map(str::to_owned);
+        TemplateName::from(NameParts {
+            api_version,
+            kind,
+            namespace,
+            name,
+        })
+    }
+
+    #[test]
+    fn names_are_ordered_by_their_parts_and_differ_when_one_of_these_does() {
+        let names = [
+            ["", "", "", ""],
+            ["apps/v1", "Deployment", "", "web"],
+            ["apps/v1", "Deployment", "shop", "web"],
+            ["apps/v1", "Deployment", "shop-2", "web"],
+            ["apps/v1beta1", "Deployment", "shop", "web"],
+            ["v1", "Pod", "a", "b\0c"],
+            ["v1", "Pod", "a\0b", "c"],
+        ];
+        for (at, one) in names.iter().enumerate() {
+            for (other_at, other) in names.iter().enumerate() {
+                let (one, other) = (name(*one), name(*other));
+                assert_eq!(one.cmp(&other), at.cmp(&other_at), "{one:?} {other:?}");
+                assert_eq!(one == other, at == other_at);
+            }
+        }
     }
 }

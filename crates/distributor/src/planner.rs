@@ -181,7 +181,8 @@ impl DistributionPlanner {
             self.bar_deletions();
             return SOON;
         };
-        let has_other_kinds = self.wanted_kinds() != wanted;
+        let required = self.state.memory.required_kinds();
+        let has_other_kinds = !required.is_subset(&wanted);
         self.apply(plan, read, is_complete && !has_other_kinds)
             .await;
         if has_other_kinds { SOON } else { REPEAT }
@@ -242,7 +243,8 @@ impl DistributionPlanner {
             return true;
         }
         let objects = self.control_plane.objects();
-        objects.is_complete() && unserved.is_disjoint(&inputs::bound_kinds(objects))
+        let is_served = || unserved.is_disjoint(&inputs::bound_kinds(objects));
+        objects.is_complete() && (unserved.is_empty() || is_served())
     }
 
     /// Whether all members are known. Rules of interpreters are read before the members are set.

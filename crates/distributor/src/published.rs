@@ -55,6 +55,39 @@ impl DesiredCluster {
         let placed = self.objects.values().filter(|one| !one.is_only_needed);
         placed.count() + self.conflicts.len()
     }
+
+    /// The names of objects that are new or others than before, and of those that are gone.
+    pub fn changes_since<'c>(
+        &'c self,
+        before: &'c Self,
+    ) -> (Vec<&'c TemplateName>, Vec<&'c TemplateName>) {
+        let (mut changed, mut gone) = (Vec::new(), Vec::new());
+        let mut before = before.objects.iter().peekable();
+        for (name, object) in &self.objects {
+            while let Some((old, _)) = before.next_if(|(old, _)| *old < name) {
+                gone.push(old);
+            }
+            let same = before.next_if(|(old, _)| *old == name);
+            if same.is_none_or(|(_, old)| old != object) {
+                changed.push(name);
+            }
+        }
+        gone.extend(before.map(|(old, _)| old));
+        (changed, gone)
+    }
+
+    /// Those of a kind's names, in their order, that are of no object here.
+    pub fn others_of(&self, names: Vec<TemplateName>) -> Vec<TemplateName> {
+        let Some(first) = names.first().cloned() else {
+            return names;
+        };
+        let mut own = self.objects.range(first..).peekable();
+        let others = names.into_iter().filter(|name| {
+            while own.next_if(|(own, _)| *own < name).is_some() {}
+            own.next_if(|(own, _)| *own == name).is_none()
+        });
+        others.collect()
+    }
 }
 
 /// A plan that is to be applied.

@@ -30,6 +30,7 @@ impl ConnectedMember<'_> {
                 self.busy.remove(&key);
                 self.applied(&name, desired, outcome);
                 if !self.desired.objects.contains_key(&name) {
+                    self.applied.remove(&name);
                     self.queue.insert(key);
                 }
             }

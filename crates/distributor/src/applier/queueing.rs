@@ -34,11 +34,9 @@ impl ConnectedMember<'_> {
         }
         // What becomes of leftovers may be another thing now.
         for kind in &self.desired.kinds {
-            for name in self.copies.names(kind) {
-                if !self.desired.objects.contains_key(&name) {
-                    self.queue.insert((write_order(&name), name));
-                }
-            }
+            let leftovers = self.desired.others_of(self.copies.names(kind));
+            self.queue
+                .extend(leftovers.into_iter().map(|name| (write_order(&name), name)));
         }
         for (name, message) in &desired.conflicts {
             self.not_applied(name, message.clone());
@@ -49,20 +47,17 @@ impl ConnectedMember<'_> {
     /// What is to be looked at because the plan says something else of it.
     fn queue_changes(&mut self, before: &DesiredCluster, desired: &DesiredCluster) {
         self.wanted = desired.count();
-        self.applied
-            .retain(|name, _| desired.objects.contains_key(name));
-        for (name, object) in &desired.objects {
-            if before.objects.get(name) != Some(object) {
-                self.queue.insert((write_order(name), name.clone()));
-                self.retries.forget(name);
-                self.repairs.forget(name);
-                self.applied.remove(name);
-            }
+        let (changed, gone) = desired.changes_since(before);
+        for name in changed {
+            self.queue.insert((write_order(name), name.clone()));
+            self.retries.forget(name);
+            self.repairs.forget(name);
+            self.applied.remove(name);
         }
-        let is_gone = |name: &&TemplateName| !desired.objects.contains_key(*name);
-        let gone = before.objects.keys().filter(is_gone);
-        self.queue
-            .extend(gone.map(|name| (write_order(name), name.clone())));
+        for name in gone {
+            self.queue.insert((write_order(name), name.clone()));
+            self.applied.remove(name);
+        }
     }
 
     pub(super) fn set_discovery(&mut self) {

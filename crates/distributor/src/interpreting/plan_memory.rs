@@ -10,6 +10,7 @@ use std::{
 use fleetdex_distribution::{
     cluster::TargetCluster,
     desired::{DistributedObject, Operations},
+    division::Shares,
     object_text::ObjectText,
     template_name::{KindName, NamedTemplate, TemplateName},
 };
@@ -44,6 +45,8 @@ struct TemplateMemo {
     object: Arc<Value>,
     answers: HashMap<Operation, OperationAnswer>,
     desired: HashMap<String, (DesiredKey, ObjectText)>,
+    /// The completions of Jobs are divided by all shares.
+    is_job: bool,
     is_used: bool,
 }
 
@@ -75,6 +78,7 @@ impl TemplateMemos {
                 object: Arc::clone(object),
                 answers: HashMap::new(),
                 desired: HashMap::new(),
+                is_job: text(&**object, &["kind"]) == "Job",
                 is_used: true,
             },
         };
@@ -97,8 +101,8 @@ fn address(object: &Value) -> usize {
 #[derive(Clone, Debug, PartialEq)]
 struct DesiredKey {
     share: Option<i64>,
-    /// The completions of Jobs are divided by all shares.
-    shares: Option<Value>,
+    /// Of a Job the shares of all clusters.
+    shares: Option<Shares>,
     is_divided: bool,
 }
 
@@ -289,19 +293,15 @@ impl Operations for PlanOperations<'_> {
         cluster: &TargetCluster,
         make: &dyn Fn() -> Result<Value, String>,
     ) -> Result<ObjectText, String> {
-        let is_job = text(&**template.object, &["kind"]) == "Job";
         let share = template.shares.and_then(|shares| shares.get(&cluster.name));
-        let key = DesiredKey {
+        let key = |memo: &TemplateMemo| DesiredKey {
             share: share.copied(),
-            shares: template
-                .shares
-                .filter(|_| is_job)
-                .map(|shares| json!(shares)),
+            shares: template.shares.filter(|_| memo.is_job).cloned(),
             is_divided: template.is_divided,
         };
         let known = self.with_memo(template.object, |memo| {
             let (made_by, object) = memo.desired.get(&cluster.name)?;
-            (*made_by == key).then(|| object.clone())
+            (*made_by == key(memo)).then(|| object.clone())
         });
         if let Some(Some(object)) = known {
             return Ok(object);
@@ -310,8 +310,8 @@ impl Operations for PlanOperations<'_> {
         set_generation(template.object, &mut object);
         let object = ObjectText::from(&object);
         self.with_memo(template.object, |memo| {
-            memo.desired
-                .insert(cluster.name.clone(), (key, object.clone()))
+            let made = (key(memo), object.clone());
+            memo.desired.insert(cluster.name.clone(), made)
         });
         Ok(object)
     }
