@@ -38,7 +38,7 @@ fn the_page_of_the_command_line_is_generated_from_the_arguments() {
 /// Variables of commands that end by themselves: where something is, who asks, and how the operator
 /// is installed, which `doctor` and `migrate` look at. What a command
 /// does and prints is said by its arguments alone, so that an exported word changes no later one.
-const ENVIRONMENT: [&str; 26] = [
+const ENVIRONMENT: [&str; 28] = [
     "FLEETDEX_ADMIN_URL",
     "FLEETDEX_ALLOW_SAME_CLUSTER",
     "FLEETDEX_ALLOW_SECRET_HOSTS",
@@ -54,9 +54,11 @@ const ENVIRONMENT: [&str; 26] = [
     "FLEETDEX_DASHBOARDS_USER",
     "FLEETDEX_DISTRIBUTE",
     "FLEETDEX_DOCTOR_ADMIN_URL",
+    "FLEETDEX_HELM",
     "FLEETDEX_INDEX_PREFIX",
     "FLEETDEX_KUBECONFIG",
     "FLEETDEX_KUBECONFIG_CLUSTERS",
+    "FLEETDEX_KUSTOMIZE",
     "FLEETDEX_LEAVE_CLUSTER_STATUS",
     "FLEETDEX_NO_OPEN",
     "FLEETDEX_PAGE_URL",

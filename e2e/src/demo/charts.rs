@@ -40,7 +40,7 @@ pub async fn show(fleet: &Fleet, session: &Session, operator: &Operator) -> Resu
     for (file, text) in FILES {
         write(&fleet.dir().join(file), text)?;
     }
-    heading("A chart: what each member would get, rendered for its version of Kubernetes");
+    heading("A chart: what each member would get, before anything is applied");
     let plan = "fleetdex plan -f $DEMO/shelf.yaml --chart $DEMO/shelf";
     show_planned(session, plan, "shelf").await?;
 

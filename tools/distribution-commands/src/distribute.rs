@@ -20,7 +20,8 @@ pub struct DistributeArgs {
 /// What to do about distribution.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum DistributeCommand {
-    /// Print the role that the credentials of members need, by the kinds of the policies
+    /// Print the role that the credentials of members need, by the kinds of the policies and the
+    /// Distributions
     Role(RoleArgs),
     /// List the objects that are distributed with their clusters, what each cluster shall have and
     /// has, and why they differ

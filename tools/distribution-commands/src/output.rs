@@ -117,7 +117,7 @@ fn write_table(plan: &DistributionPlan, out: &mut dyn io::Write) -> io::Result<(
         );
     }
     for one in &plan.refused {
-        let note = format!("refused: {}, and not {}", one.reason, one.set.shown());
+        let note = format!("refused for {}: {}", one.set.shown(), one.reason);
         line(&one.resource, "", String::new(), note);
     }
     for one in &plan.skipped {

@@ -50,8 +50,8 @@ pub struct RenderArgs {
     #[arg(long, value_name = "GROUP/VERSION", value_delimiter = ',')]
     pub api_versions: Vec<String>,
 
-    /// Render for this cluster: its version of Kubernetes and its API versions, by its Cluster in the
-    /// files, or else on the control plane
+    /// Render for this cluster: its version of Kubernetes and its API versions, by its Cluster in
+    /// the files, or else on the control plane
     #[arg(
         long,
         value_name = "NAME",

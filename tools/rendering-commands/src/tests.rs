@@ -202,7 +202,8 @@ async fn what_is_missing_is_named() {
     );
     let cluster = "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: a}\n\
                    spec: {}\n";
-    let without_status = rendered(&(chart.clone() + cluster), |args, _| {
+    let with_cluster = chart.clone() + cluster;
+    let without_status = rendered(&with_cluster, |args, _| {
         args.cluster = Some("a".to_owned());
     });
     let error = without_status.await.result.unwrap_err();

@@ -112,8 +112,8 @@ async fn an_object_whose_name_is_taken_is_refused_by_name() {
                  {apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}\n";
     let text = format!("{CLUSTERS}---{SET}{other}");
     let table = planned(&text, &[], PlanFormat::Table).await;
-    let refused = "refused: Distribution shop/web has an object of this name, and not \
-                   Distribution shop/later";
+    let refused = "refused for Distribution shop/later: Distribution shop/web has an object of \
+                   this name";
     assert!(table.out.contains(refused), "{}", table.out);
 }
 
