@@ -14,7 +14,7 @@ const DISTRIBUTIONS: ServedKind = (
     true,
 );
 
-/// A set of a Deployment and a ConfigMap, divided over two members.
+/// A set of a Deployment and a `ConfigMap`, divided over two members.
 const SET: &str = r"
 apiVersion: distribute.fleetdex.io/v1alpha1
 kind: Distribution
