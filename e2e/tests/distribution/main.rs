@@ -7,6 +7,7 @@ mod failover;
 mod faults;
 mod fixture;
 mod flux;
+mod rollout;
 mod sets;
 mod staying_right;
 mod writing;

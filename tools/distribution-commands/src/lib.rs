@@ -1,6 +1,7 @@
 //! `fleetdex plan`: which objects would go to which clusters, and why not to the others.
 //! `fleetdex distribute role`: what members have to permit. `fleetdex distribute status`: what is
-//! distributed, and what has become of it.
+//! distributed, and what has become of it. `fleetdex rollout`: how far the rollout of a
+//! `Distribution` is, and pausing, resuming and undoing it.
 //!
 //! ```text
 //!  files ────────────────────────────┐
@@ -23,6 +24,7 @@ mod operations;
 mod output;
 mod redacted;
 mod role;
+mod rollout;
 mod status;
 
 use std::{io, process::ExitCode};
@@ -38,6 +40,7 @@ pub use self::{
     distribute::{DistributeArgs, run as distribute},
     output::PlanFormat,
     role::{policies, rules},
+    rollout::{RolloutArgs, run as roll_out},
 };
 use self::{live::LivePlan, operations::OfflineOperations};
 

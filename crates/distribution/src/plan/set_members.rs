@@ -10,6 +10,7 @@ use super::{
     claimed::Claimed,
     dependencies::Dependencies,
     held_names::{HeldNames, VersionlessName, identity},
+    set_change::changed_objects,
     values::DistributionInputs,
 };
 use crate::{
@@ -64,12 +65,14 @@ fn candidates<'a>(
     sets.sort_by_key(|set| (&set.created, &set.name));
     let mut found = Vec::new();
     for set in sets {
-        for NamedTemplate { name, object } in set.objects() {
+        for (template, change) in changed_objects(set) {
+            let NamedTemplate { name, object } = template;
             let claimed = Claimed {
                 name: name.clone(),
                 object,
                 policy: set.policy_of(object),
                 set: Some(set),
+                change,
             };
             found.push((claimed, &set.name));
         }
