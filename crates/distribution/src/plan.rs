@@ -228,7 +228,7 @@ impl<'a, O: Operations> Planner<'a, O> {
                 };
                 match &one.change {
                     Some(change) => {
-                        writer.write_rolled_out(&template, change, &found.binding, overwrites)
+                        writer.write_rolled_out(&template, change, &found.binding, overwrites);
                     }
                     None => writer.write(&template, &found.binding, overwrites),
                 }

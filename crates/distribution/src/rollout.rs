@@ -160,7 +160,7 @@ impl RolloutState {
             let reason = "it cannot be undone: there is no other revision that was healthy in all \
                           clusters, and is kept";
             if state.message.is_empty() {
-                state.message = reason.to_owned();
+                reason.clone_into(&mut state.message);
             } else if !state.message.ends_with(reason) {
                 state.message = format!("{}; {reason}", state.message);
             }

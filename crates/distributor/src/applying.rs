@@ -62,7 +62,7 @@ pub enum ApplyOutcome {
         /// What was written; `None`: nothing had to be.
         written: Option<WrittenObject>,
         /// What to report; `None`: nothing.
-        report: Option<CopyReport>,
+        report: Option<Box<CopyReport>>,
     },
     /// The member has another object of that name.
     Conflict(String),
@@ -240,7 +240,7 @@ impl Applying {
     }
 
     /// What the member reports of the object.
-    async fn report(&self, task: &ObjectTask, observed: Value) -> Option<CopyReport> {
+    async fn report(&self, task: &ObjectTask, observed: Value) -> Option<Box<CopyReport>> {
         if task.desired.is_only_needed {
             return None;
         }
@@ -257,14 +257,14 @@ impl Applying {
             Ok(Some(Response::Health { assessment, .. })) => ("Unhealthy", cause(assessment)),
             _ => ("Unknown", String::new()),
         };
-        Some(CopyReport {
+        Some(Box::new(CopyReport {
             is_applied: true,
             message: String::new(),
             status,
             health,
             cause,
             of: Some(task.desired.object.clone()),
-        })
+        }))
     }
 
     /// Makes a copy the cluster's own: it stays, and Fleetdex forgets it.

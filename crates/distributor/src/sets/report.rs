@@ -24,6 +24,10 @@ const NAMED: usize = 5;
 
 /// What is known of a set after a plan.
 #[derive(Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not depend on each other"
+)]
 pub struct SetReport {
     /// Which set.
     pub name: Arc<SetName>,
