@@ -80,6 +80,8 @@ enum Command {
     Sandbox(rendering::SandboxArgs),
     /// Show what is distributed, or print what distribution needs of members
     Distribute(distribution::DistributeArgs),
+    /// Show, pause, resume or undo the rollout of a Distribution
+    Rollout(distribution::RolloutArgs),
     /// Open the web page
     Ui(cli::ui::UiArgs),
     /// Write a kubeconfig context with which kubectl uses the fleet as one cluster
@@ -179,6 +181,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         // Before any thread is started: what it limits is its own thread.
         Command::Sandbox(args) => match rendering::sandbox(&args)? {},
         Command::Distribute(args) => Ok(once(distribution::distribute(&args))?),
+        Command::Rollout(args) => Ok(once(distribution::roll_out(&args))?),
         Command::Ui(args) => Ok(once(console::run(&args, cli::ui::ui))?),
         Command::Kubeconfig(args) => Ok(once(console::run(&args, cli::kubeconfig::kubeconfig))?),
         Command::Dashboards(args) => Ok(once(console::run(&args, dashboards::run))?),

@@ -17,7 +17,7 @@ pub use self::{
         ChartSource, ConfigMapKey, DistributionSource, FolderImage, FolderPatch, FolderSource,
         ManifestSource, NamedSecret, PatchTarget, ValuesReference,
     },
-    status::{DistributionClusterStatus, DistributionStatus},
+    status::{DistributionClusterStatus, DistributionStatus, KeptRevision, RolloutStatus},
 };
 use crate::{
     affinity::ClusterAffinity,
@@ -60,6 +60,12 @@ const OVERRIDE_SELECTORS: usize = 4;
         type_ = "string",
         json_path = ".status.readyClusters"
     ),
+    printcolumn(
+        name = "Wave",
+        type_ = "string",
+        json_path = ".status.rollout.progress"
+    ),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.rollout.phase"),
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
     printcolumn(
         name = "Suspended",

@@ -32,6 +32,9 @@ pub const ALLOW_DELETION: &str = "distribute.fleetdex.io/allow-deletion";
 /// effect.
 const ACTIVATED_FOR: &str = "distribute.fleetdex.io/activated-for";
 
+/// The annotation of a binding with the replicas of clusters by the stable revision of its set.
+const STABLE_REPLICAS: &str = "distribute.fleetdex.io/stable-replicas";
+
 /// Why an object leaves a cluster that its policy does not want any more.
 const MOVED: &str = "Moved";
 
@@ -128,6 +131,12 @@ impl KnownBinding {
             is_rebalanced: time(&["spec", "rescheduleTriggeredAt"])
                 .is_some_and(|triggered| last_scheduled.is_some_and(|last| triggered > last)),
             preserves: flag(binding, &["spec", "preserveResourcesOnDeletion"]),
+            // Users may write it: what cannot be read is not known.
+            stable: serde_json::from_str(text(
+                binding,
+                &["metadata", "annotations", STABLE_REPLICAS],
+            ))
+            .ok(),
             set,
         };
         Ok(Self {
@@ -194,6 +203,9 @@ pub fn binding(
     }
     if let Some(lazy) = &planned.lazy {
         annotations.insert(ACTIVATED_FOR.to_owned(), lazy.hash.as_str().into());
+    }
+    if let Some(stable) = &planned.stable {
+        annotations.insert(STABLE_REPLICAS.to_owned(), json!(stable).to_string().into());
     }
     if let Some(set) = &planned.set {
         annotations.extend(set.annotations());

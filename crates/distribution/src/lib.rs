@@ -11,7 +11,8 @@
 //!    └────> desired ──> overrides     what the object is in a cluster
 //!  binding                             where an object is, as the control plane stores it
 //!  placement_report                    what a binding says, as rows for people
-//!  sets                                objects that have no templates, such as those of charts
+//!  sets, rollout                       objects that have no templates, such as those of charts, and
+//!                                      in which order clusters get them
 //!  marks, brake                        what Fleetdex has written, and how much of it may go at once
 //! ```
 //!
@@ -36,6 +37,7 @@ pub mod overrides;
 pub mod placement_report;
 pub mod placing;
 pub mod plan;
+pub mod rollout;
 pub mod room;
 pub mod sets;
 pub mod spread;

@@ -33,6 +33,8 @@ mod companions;
 mod dependencies;
 mod held_names;
 mod leftovers;
+mod rolled_out;
+mod set_change;
 mod set_members;
 mod values;
 mod writing;
@@ -225,7 +227,12 @@ impl<'a, O: Operations> Planner<'a, O> {
                     is_divided: is_divided(spec.placement.replica_scheduling.as_ref()),
                     set: one.set,
                 };
-                writer.write(&template, &found.binding, overwrites);
+                match &one.change {
+                    Some(change) => {
+                        writer.write_rolled_out(&template, change, &found.binding, overwrites);
+                    }
+                    None => writer.write(&template, &found.binding, overwrites),
+                }
             }
             writer.plan.bindings.push(found.binding);
         }
@@ -268,7 +275,9 @@ impl<'a, O: Operations> Planner<'a, O> {
 
     /// Places an object.
     fn place(&mut self, one: &Claimed<'a>, waits: bool) -> PlacedTemplate {
-        let previous = self.previous(one);
+        let noted = self.previous(one);
+        let before_rollout = one.before_rollout(noted);
+        let previous = before_rollout.as_ref().unwrap_or(noted);
         let spec = &one.policy.spec;
         let placement = if waits {
             previous.placement.as_ref()
@@ -277,10 +286,10 @@ impl<'a, O: Operations> Planner<'a, O> {
         };
         let (object, requirements) = match self.placed_object(one) {
             Ok(found) => found,
-            Err(error) => return self.left(one, previous, error),
+            Err(error) => return self.left(one, noted, error),
         };
         if let Some(reason) = self.missing_overrides(one) {
-            return self.left(one, previous, reason);
+            return self.left(one, noted, reason);
         }
         let has_replicas = object.replicas.is_some() && !object.has_components;
         let scheduler = spec.scheduler_name.as_deref().unwrap_or_default();
@@ -360,6 +369,9 @@ impl<'a, O: Operations> Planner<'a, O> {
         binding.set(placed);
         binding.evict(evictions, &failover);
         binding.blocked = blocked;
+        if let Some(change) = &one.change {
+            binding.roll_out(change, noted);
+        }
         PlacedTemplate {
             binding,
             shares,

@@ -1,7 +1,7 @@
 //! Sets of objects that have no templates on the control plane: what a `Distribution` was rendered
 //! to.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use fleetdex_crds::{
     affinity::ClusterAffinity, distribution::DistributionOverride, policy::PropagationSpec,
@@ -50,6 +50,15 @@ pub enum SetContents {
     Unknown(String),
 }
 
+/// What clusters have that the rollout of a set has not reached.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnreachedContents {
+    /// The objects of the stable revision.
+    pub objects: Arc<[NamedTemplate]>,
+    /// The clusters that are reached: they have the contents of the set.
+    pub reached: BTreeSet<String>,
+}
+
 /// A set of objects that go to clusters together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectSet {
@@ -68,6 +77,8 @@ pub struct ObjectSet {
     pub allows_deletion: bool,
     /// Its objects.
     pub contents: SetContents,
+    /// What clusters have that its rollout has not reached; `None`: all have its objects.
+    pub unreached: Option<UnreachedContents>,
 }
 
 /// An object of a set that is not distributed.
@@ -121,7 +132,7 @@ impl SetName {
     }
 
     /// The reference by which a binding belongs to it.
-    pub(crate) fn owner_reference(&self) -> Value {
+    pub fn owner_reference(&self) -> Value {
         json!({
             "apiVersion": SET_API_VERSION, "kind": SET_KIND, "name": self.name, "uid": self.uid,
         })
@@ -154,6 +165,7 @@ impl ObjectSet {
             overrides: Vec::new(),
             allows_deletion: false,
             contents: SetContents::Known(Arc::default()),
+            unreached: None,
         }
     }
 
@@ -163,6 +175,13 @@ impl ObjectSet {
             SetContents::Known(objects) => objects,
             SetContents::Unknown(_) => &[],
         }
+    }
+
+    /// Its objects, and those of clusters that its rollout has not reached.
+    pub fn all_objects(&self) -> impl Iterator<Item = &NamedTemplate> {
+        let unreached = self.unreached.iter();
+        let unreached = unreached.flat_map(|unreached| unreached.objects.iter());
+        self.objects().iter().chain(unreached)
     }
 
     /// Whether its objects are known.

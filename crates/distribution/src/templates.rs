@@ -37,8 +37,12 @@ const KINDS: &[(&str, &str)] = &[
 /// Namespaces of the control plane itself.
 const NAMESPACES: &[&str] = &["karmada-cluster", "karmada-system"];
 
+/// The type of Secrets that keep what a set was rendered to.
+pub const RENDERING_SECRET: &str = "distribute.fleetdex.io/rendering";
+
 /// The types of Secrets that belong to one cluster.
 const SECRET_TYPES: &[&str] = &[
+    RENDERING_SECRET,
     "bootstrap.kubernetes.io/token",
     "helm.sh/release.v1",
     "kubernetes.io/service-account-token",

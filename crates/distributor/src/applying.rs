@@ -12,7 +12,7 @@ use fleetdex_distribution::{
     template_name::TemplateName,
     templates::CONTROL_PLANE_LABEL,
 };
-use fleetdex_interpreter::{Operation, Request, Response};
+use fleetdex_interpreter::{Operation, Request, Response, health::Assessment};
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ pub enum ApplyOutcome {
         /// What was written; `None`: nothing had to be.
         written: Option<WrittenObject>,
         /// What to report; `None`: nothing.
-        report: Option<CopyReport>,
+        report: Option<Box<CopyReport>>,
     },
     /// The member has another object of that name.
     Conflict(String),
@@ -240,7 +240,7 @@ impl Applying {
     }
 
     /// What the member reports of the object.
-    async fn report(&self, task: &ObjectTask, observed: Value) -> Option<CopyReport> {
+    async fn report(&self, task: &ObjectTask, observed: Value) -> Option<Box<CopyReport>> {
         if task.desired.is_only_needed {
             return None;
         }
@@ -252,17 +252,19 @@ impl Applying {
             _ => None,
         };
         let status = status.filter(|status| status.to_string().len() <= LARGEST_STATUS);
-        let health = match self.interpreting.run(health).await {
-            Ok(Some(Response::Health { healthy: true, .. })) => "Healthy",
-            Ok(Some(Response::Health { .. })) => "Unhealthy",
-            _ => "Unknown",
+        let (health, cause) = match self.interpreting.run(health).await {
+            Ok(Some(Response::Health { healthy: true, .. })) => ("Healthy", String::new()),
+            Ok(Some(Response::Health { assessment, .. })) => ("Unhealthy", cause(assessment)),
+            _ => ("Unknown", String::new()),
         };
-        Some(CopyReport {
+        Some(Box::new(CopyReport {
             is_applied: true,
             message: String::new(),
             status,
             health,
-        })
+            cause,
+            of: Some(task.desired.object.clone()),
+        }))
     }
 
     /// Makes a copy the cluster's own: it stays, and Fleetdex forgets it.
@@ -280,10 +282,22 @@ impl Applying {
         if copy.version > 0 {
             patch["metadata"]["resourceVersion"] = copy.version.to_string().into();
         }
-        match self.client.merge(name, &patch).await {
+        match self.client.merge(name, &patch, ObjectPart::Main).await {
             Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => Ok(()),
             other => other.map(drop),
         }
+    }
+}
+
+/// Why an object is not healthy.
+fn cause(assessment: Assessment) -> String {
+    let Assessment {
+        reason, message, ..
+    } = assessment;
+    match (reason.is_empty(), message.is_empty()) {
+        (_, true) => reason,
+        (true, false) => message,
+        (false, false) => format!("{reason}: {message}"),
     }
 }
 

@@ -297,7 +297,7 @@ impl BindingWriter {
         let patch = json!({"metadata": {
             "finalizers": others, "resourceVersion": current["metadata"]["resourceVersion"],
         }});
-        match client.merge(&binding, &patch).await {
+        match client.merge(&binding, &patch, ObjectPart::Main).await {
             Err(error) if error.status() == Some(http::StatusCode::NOT_FOUND) => Ok(()),
             other => other.map(drop),
         }

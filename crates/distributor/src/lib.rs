@@ -78,7 +78,7 @@ use crate::{
     published::PublishedPlan,
     rebalancers::RebalancerWriter,
     room::RoomReader,
-    sets::{DistributionSets, SetReporter},
+    sets::{DistributionSets, SetClients, SetReporter},
     status_board::StatusBoard,
     status_writer::StatusWriter,
     wall_clock::WallClock,
@@ -207,7 +207,7 @@ impl Distribution {
         let interpreting = Interpreting::new(context.rules.clone(), Arc::clone(&context.webhooks));
         let bindings = binding_client(context);
         let objects = control_plane.objects().clone();
-        let (sets, set_reporter) = sets_of(context, &changed, &board, objects);
+        let (sets, set_reporter) = sets_of(context, &changed, &board, objects, &plans, recorder);
         let status_writer = StatusWriter {
             board: Arc::clone(&board),
             objects: control_plane.objects().clone(),
@@ -280,11 +280,18 @@ fn sets_of(
     changed: &Arc<Notify>,
     board: &Arc<StatusBoard>,
     objects: ControlPlaneObjects,
+    plans: &watch::Receiver<Arc<PublishedPlan>>,
+    recorder: &Arc<Recorder>,
 ) -> (DistributionSets, SetReporter) {
     let client = client_of(context, kinds::SET, "distributions", true);
+    let clients = SetClients {
+        distributions: client.clone(),
+        secrets: client_of(context, ("v1", "Secret"), "secrets", true),
+        recorder: Arc::clone(recorder),
+    };
     let sets = DistributionSets::new(
         context.control_plane.clone(),
-        client.clone(),
+        clients,
         context.sets.clone(),
         Arc::clone(changed),
     );
@@ -292,6 +299,8 @@ fn sets_of(
         reports: sets.reports(),
         board: Arc::clone(board),
         objects,
+        published: plans.clone(),
+        changed: Arc::clone(changed),
         client,
         clock: context.clock,
     };

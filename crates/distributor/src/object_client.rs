@@ -96,14 +96,28 @@ impl ObjectClient {
             .await
     }
 
+    /// Makes an object; an error of status 409: there is one of its name.
+    pub async fn create(
+        &self,
+        name: &TemplateName,
+        object: &Value,
+    ) -> Result<Value, ObjectRequestError> {
+        let path = self.path(name, ObjectPart::Main)?;
+        let collection = path.rsplit_once('/').map_or(&*path, |(above, _)| above);
+        let path = format!("{collection}?fieldManager={FIELD_MANAGER}");
+        self.write(Method::POST, &path, "application/json", object)
+            .await
+    }
+
     /// Changes some members of an object.
     pub async fn merge(
         &self,
         name: &TemplateName,
         patch: &Value,
+        part: ObjectPart,
     ) -> Result<Value, ObjectRequestError> {
         let query = format!("?fieldManager={FIELD_MANAGER}");
-        let path = self.path(name, ObjectPart::Main)? + &query;
+        let path = self.path(name, part)? + &query;
         self.write(Method::PATCH, &path, "application/merge-patch+json", patch)
             .await
     }

@@ -172,6 +172,10 @@ impl DistributionPlanner {
         let served = self.control_plane.served();
         self.sets
             .add_to(&mut read.plan, &objects, &self.clusters, &served);
+        let published = Arc::clone(&self.published.borrow());
+        self.sets
+            .roll_out(&mut read.plan, &self.board, &published, (self.clock)())
+            .await;
         read.add_health((self.clock)(), |name, needs_status| {
             self.board.health_of(name, needs_status)
         });
@@ -307,7 +311,7 @@ impl DistributionPlanner {
                     rules,
                     memory: &memory,
                 };
-                let of_sets = read.plan.sets.iter().flat_map(ObjectSet::objects);
+                let of_sets = read.plan.sets.iter().flat_map(ObjectSet::all_objects);
                 operations.begin(read.plan.templates.iter().chain(of_sets));
                 let plan = plan::plan(&read.plan, &operations);
                 (memory, read, plan)

@@ -157,6 +157,12 @@ impl PublishedPlan {
         kept.collect()
     }
 
+    /// What a cluster shall have of an object; `None`: nothing, or its binding does not say it yet.
+    pub fn desired(&self, name: &TemplateName, cluster: &str) -> Option<&DesiredObject> {
+        let desired = self.clusters.get(cluster)?.objects.get(name);
+        desired.filter(|_| !self.unwritten.contains(name))
+    }
+
     /// Objects whose bindings do not say yet where they go stay in `clusters` as they are here.
     pub fn keep_unwritten(
         &self,

@@ -4,22 +4,29 @@
 //! ```text
 //!  Distributions ──> set_spec ──> rendering: rights, named objects, renderer ──> set_objects
 //!  members ──> capabilities ──────────┘                                             │
-//!  status <── reporter <── SetReports <── DistributionSets <────────────────────────┘
+//!  status <── reporter <── SetReports <── DistributionSets <── set_rollout <────────┤
+//!  status.rollout <── rollouts <───────────────┘       rendering_secrets <──────────┘
 //! ```
 //!
-//! Guarantee: a set that cannot be rendered changes nothing. While this process runs, what was
-//! rendered last stays in force; without it, what clusters have of the set stays as it is.
+//! Guarantee: a set that cannot be rendered changes nothing: what was rendered last stays in force,
+//! also in another process, which reads it from a Secret. If it is not kept there, what clusters
+//! have of the set stays as it is. A plan acts on no step of a rollout that is not written.
 
 mod capabilities;
 mod failure;
 mod finalizer;
 mod rendering;
+mod rendering_secrets;
 mod report;
 mod reporter;
 mod rights;
+mod rollouts;
 mod set_objects;
+mod set_rendering;
+mod set_rollout;
 mod set_spec;
 mod set_state;
+mod source_hosts;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -44,7 +51,9 @@ use fleetdex_rendering::{
     programs::Programs,
     renderer::{RenderLimits, Renderer},
 };
-use kube::Client;
+use futures::{StreamExt as _, stream};
+use jiff::Timestamp;
+use kube::{Client, runtime::events::Recorder};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, Semaphore, watch},
@@ -63,15 +72,20 @@ use self::{
     capabilities::capabilities_of_member,
     finalizer::set_finalizer,
     rendering::{RenderTask, SetRenderer},
+    rendering_secrets::RenderingSecrets,
     report::SetReports,
+    rollouts::RolloutWriter,
+    set_rendering::RenderOutcome,
     set_spec::interval,
-    set_state::{RenderResult, SetState},
+    set_state::SetState,
 };
 use crate::{
     control_plane::{ControlPlaneObjects, kinds},
     copy_memory::CopyMemory,
     inputs::ReadInputs,
     object_client::ObjectClient,
+    published::PublishedPlan,
+    status_board::StatusBoard,
 };
 
 /// How long a set may take, with everything that is fetched.
@@ -83,6 +97,8 @@ const CONNECTING: Duration = Duration::from_secs(30);
 const CONCURRENT: usize = 2;
 /// What a renderer prints for one set, at most.
 const OUTPUT: u64 = 8 << 20;
+/// Statuses that are written at a time.
+const CONCURRENT_WRITES: usize = 16;
 /// What the objects of all sets may take.
 const OBJECTS: usize = 256 << 20;
 /// What renderings may take that are kept by their digests.
@@ -103,6 +119,16 @@ pub struct SetSources {
     pub secret_hosts: SecretHosts,
 }
 
+/// What writes to the control plane for sets.
+pub struct SetClients {
+    /// `Distribution`s.
+    pub distributions: ObjectClient,
+    /// Secrets.
+    pub secrets: ObjectClient,
+    /// Events.
+    pub recorder: Arc<Recorder>,
+}
+
 /// Renders sets, and keeps what they were rendered to.
 pub struct DistributionSets {
     renderer: Arc<SetRenderer>,
@@ -110,19 +136,25 @@ pub struct DistributionSets {
     /// Notified when a set has been rendered.
     changed: Arc<Notify>,
     states: BTreeMap<String, SetState>,
-    finished: Arc<Mutex<Vec<(String, i64, RenderResult)>>>,
+    finished: Arc<Mutex<Vec<(String, i64, RenderOutcome)>>>,
     reports: Arc<SetReports>,
+    rollouts: RolloutWriter,
     started: Instant,
 }
 
 impl DistributionSets {
-    /// `client` writes `Distribution`s; `changed` is notified when one has been rendered.
+    /// `clients` write; `changed` is notified when a set has been rendered.
     pub fn new(
         control_plane: Client,
-        client: ObjectClient,
+        clients: SetClients,
         sources: SetSources,
         changed: Arc<Notify>,
     ) -> Self {
+        let SetClients {
+            distributions: client,
+            secrets,
+            recorder,
+        } = clients;
         let limits = RenderLimits {
             output_bytes: OUTPUT,
             concurrent: CONCURRENT,
@@ -137,9 +169,14 @@ impl DistributionSets {
             secret_hosts: sources.secret_hosts,
             memory: CopyMemory::limited_to(OBJECTS),
             permits: Semaphore::new(CONCURRENT),
+            secrets: RenderingSecrets { client: secrets },
         };
         Self {
             renderer: Arc::new(renderer),
+            rollouts: RolloutWriter {
+                client: client.clone(),
+                recorder,
+            },
             client,
             changed,
             states: BTreeMap::new(),
@@ -176,18 +213,53 @@ impl DistributionSets {
                 self.start(&uid, plan, &members, served);
             }
         }
+    }
+
+    /// Takes the next steps of rollouts, writes them to the control plane, and adds the sets to
+    /// what a plan is made from: a plan acts on nothing that is not written.
+    pub async fn roll_out(
+        &mut self,
+        plan: &mut DistributionInputs,
+        board: &StatusBoard,
+        published: &PublishedPlan,
+        now: Timestamp,
+    ) {
+        if !plan.knows_sets {
+            return;
+        }
+        let placed = rollouts::placed_clusters(plan);
+        let mut written = Vec::new();
+        for (uid, state) in &self.states {
+            let clusters = placed.get(uid.as_str());
+            if let Some(step) = rollouts::next(state, plan, clusters, board, published, now) {
+                written.push(self.rollouts.write(uid, step));
+            }
+        }
+        let mut written = Box::pin(stream::iter(written).buffer_unordered(CONCURRENT_WRITES));
+        let mut steps = Vec::new();
+        while let Some(step) = written.next().await {
+            steps.extend(step);
+        }
+        drop(written);
+        for (uid, step) in steps {
+            if let Some(state) = self.states.get_mut(&uid) {
+                state.rollout.written(step.state, step.status);
+                let newest = state.rendering.as_ref().map(|source| &source.rendering);
+                state.rollout.forget_unneeded(newest);
+            }
+        }
         plan.sets = self.states.values().map(SetState::object_set).collect();
     }
 
     /// Takes over what has been rendered.
     fn take_finished(&mut self) {
         let finished = std::mem::take(&mut *self.finished.lock());
-        for (uid, generation, result) in finished {
+        for (uid, generation, outcome) in finished {
             let Some(state) = self.states.get_mut(&uid) else {
                 continue;
             };
             if state.spec.generation == generation {
-                state.finish(generation, result);
+                state.finish(generation, outcome);
             }
         }
     }
@@ -201,7 +273,7 @@ impl DistributionSets {
             match self.states.get_mut(&uid) {
                 Some(state) => state.take(object.object),
                 None => {
-                    self.states.insert(uid, SetState::new(object.object));
+                    self.states.insert(uid, SetState::new(object));
                 }
             }
         }
@@ -231,7 +303,7 @@ impl DistributionSets {
             Ok(spec) => Arc::clone(spec),
             Err(failure) => {
                 let failure = failure.clone();
-                state.finish(state.spec.generation, Err(failure));
+                state.fail(state.spec.generation, failure);
                 return;
             }
         };
@@ -255,6 +327,10 @@ impl DistributionSets {
             served: discoveries.chain([served]).collect(),
             before: state.rendering.clone(),
             fetches_again,
+            known: state.rollout.renderings().clone(),
+            in_force: state.rollout.in_force(),
+            wanted: state.rollout.wanted(),
+            unneeded: state.rollout.unneeded(),
         };
         if fetches_again {
             state.fetched = Instant::now();
@@ -271,27 +347,27 @@ impl DistributionSets {
             } else {
                 set_finalizer(&client, &name, true).await
             };
-            let result = match kept {
+            let outcome = match kept {
                 Ok(()) => match timeout(DEADLINE, task.run(&renderer)).await {
-                    Ok(result) => result,
-                    Err(_) => Err(SetFailure::new(
+                    Ok(outcome) => outcome,
+                    Err(_) => RenderOutcome::failed(SetFailure::new(
                         "TimedOut",
                         "fetching and rendering takes more than 6 minutes",
                     )),
                 },
-                Err(error) => Err(SetFailure::new(
+                Err(error) => RenderOutcome::failed(SetFailure::new(
                     "NotWritable",
                     format!("cannot write its finalizer: {}", causes(&error)),
                 )),
             };
-            finished.lock().push((uid, generation, result));
+            finished.lock().push((uid, generation, outcome));
             changed.notify_one();
         });
         state.running = Some(AbortOnDropHandle::new(running));
     }
 
     /// Lets sets go of which no cluster has anything any more, and notes what is to be reported.
-    pub async fn planned(&self, plan: &DistributionPlan, read: &ReadInputs) {
+    pub async fn planned(&mut self, plan: &DistributionPlan, read: &ReadInputs) {
         let previous = read.plan.previous.values();
         let bound = previous.filter_map(|one| one.set.as_ref());
         let bound: BTreeSet<&str> = bound.map(|set| set.uid.as_str()).collect();
@@ -305,6 +381,9 @@ impl DistributionSets {
                 tracing::warn!(set = %spec.name.shown(), error = %causes(&error), "cannot let a Distribution go");
             }
         }
+        for state in self.states.values_mut() {
+            state.planned(plan);
+        }
         let reports = self.states.values();
         self.reports
             .set(reports.map(|state| state.report(plan)).collect());
@@ -317,7 +396,8 @@ fn selected<'m>(
     set: &ObjectSet,
     members: &'m BTreeMap<ClusterName, MemberState>,
 ) -> Vec<&'m MemberState> {
-    let names = selected_clusters(plan, set);
+    let clusters = selected_clusters(plan, set);
+    let names: BTreeSet<&str> = clusters.map(|cluster| cluster.name.as_str()).collect();
     let members = members.iter();
     let selected = members.filter(|(name, _)| names.contains(name.as_str()));
     selected.map(|(_, state)| state).collect()

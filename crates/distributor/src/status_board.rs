@@ -8,6 +8,7 @@ use std::{
 
 use fleetdex_distribution::{
     failover::{CopyHealth, HealthInClusters},
+    object_text::ObjectText,
     plan::{DistributionPlan, PlannedBinding},
     template_name::TemplateName,
 };
@@ -36,6 +37,10 @@ pub struct CopyReport {
     pub status: Option<Value>,
     /// `Healthy`, `Unhealthy` or `Unknown`.
     pub health: &'static str,
+    /// Why it is not healthy.
+    pub cause: String,
+    /// What the cluster was to have when this was reported; `None`: it has not got it.
+    pub of: Option<ObjectText>,
 }
 
 impl CopyReport {
@@ -67,6 +72,7 @@ impl BindingReport {
         targets.any(|target| {
             !self.clusters.contains_key(&target.name)
                 && !self.planned.suspended.contains(&target.name)
+                && !self.planned.awaiting.contains(&target.name)
         })
     }
 }

@@ -19,6 +19,7 @@ pub mod digest;
 pub mod fetch;
 pub mod hooks;
 mod inputs;
+pub mod kept;
 pub mod kind_order;
 mod manifests;
 pub mod named_objects;

@@ -8,6 +8,7 @@ mod faults;
 mod fixture;
 mod flux;
 mod lazy;
+mod rollout;
 mod sets;
 mod staying_right;
 mod writing;

@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 
 use crate::fixture::{Distributing, clusters, condition, config_map, path_of, weights};
 
-const DISTRIBUTIONS: &str = "apis/distribute.fleetdex.io/v1alpha1/namespaces/default/distributions";
+pub const DISTRIBUTIONS: &str =
+    "apis/distribute.fleetdex.io/v1alpha1/namespaces/default/distributions";
 const BINDINGS: &str = "apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
-const CHART: &str = "apiVersion: v2\nname: web\nversion: 1.2.3\n";
+pub const CHART: &str = "apiVersion: v2\nname: web\nversion: 1.2.3\n";
 const DEPLOYMENT: &str = r#"
 apiVersion: apps/v1
 kind: Deployment
@@ -30,7 +31,7 @@ spec:
     metadata: {labels: {app: web}}
     spec: {containers: [{name: web, image: "nginx:{{ required "no tag" .Values.tag }}"}]}
 "#;
-const SECRET: &str = r"
+pub const SECRET: &str = r"
 apiVersion: v1
 kind: Secret
 metadata:
@@ -39,11 +40,15 @@ metadata:
 stringData: {password: {{ randAlphaNum 12 | quote }}}
 ";
 
-/// With helm and kustomize, and an account that may create what the tests have.
 async fn start() -> Result<Distributing> {
+    start_with(2).await
+}
+
+/// With helm and kustomize, and an account that may create what the tests have.
+pub async fn start_with(members: usize) -> Result<Distributing> {
     let helm = format!("--helm={}", Part::Helm.ensure()?.display());
     let kustomize = format!("--kustomize={}", Part::Kustomize.ensure()?.display());
-    let fixture = Distributing::start(2, &[&helm, &kustomize]).await?;
+    let fixture = Distributing::start(members, &[&helm, &kustomize]).await?;
     let all = json!(["get", "create"]);
     grant(
         &fixture,
@@ -74,7 +79,7 @@ async fn grant(fixture: &Distributing, account: &str, rules: &Value) -> Result<(
     Ok(())
 }
 
-fn distribution(name: &str, source: &Value, placement: &Value) -> Value {
+pub fn distribution(name: &str, source: &Value, placement: &Value) -> Value {
     json!({
         "apiVersion": "distribute.fleetdex.io/v1alpha1", "kind": "Distribution",
         "metadata": {"name": name, "namespace": "default"},
@@ -82,13 +87,13 @@ fn distribution(name: &str, source: &Value, placement: &Value) -> Value {
     })
 }
 
-fn inline(objects: &[Value]) -> Value {
+pub fn inline(objects: &[Value]) -> Value {
     let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
     json!({"manifests": {"inline": texts.join("\n---\n")}})
 }
 
 /// A `ConfigMap` with an archive of these files.
-fn archive(name: &str, files: &[(&str, &str)]) -> Value {
+pub fn archive(name: &str, files: &[(&str, &str)]) -> Value {
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, text) in files {
         let mut header = tar::Header::new_gnu();
@@ -105,7 +110,7 @@ fn archive(name: &str, files: &[(&str, &str)]) -> Value {
 }
 
 /// Waits until a condition of a `Distribution` has a reason, and returns its message.
-async fn until_reason(
+pub async fn until_reason(
     fixture: &Distributing,
     name: &str,
     kind: &str,
@@ -356,7 +361,7 @@ async fn rights_bound_a_set_and_what_is_not_built_is_refused() -> Tested {
         .until_member(2, &settings, "it is there", |_| true)
         .await?;
 
-    // An object of a name that another set has, waves, and hooks.
+    // An object of a name that another set has, and hooks.
     fixture
         .apply(&distribution(
             "late",
@@ -369,10 +374,6 @@ async fn rights_bound_a_set_and_what_is_not_built_is_refused() -> Tested {
         &message,
         "Distribution default/folder has an object of this name",
     );
-    let mut waves = distribution("waves", &inline(&[config_map("waves", "1")]), &both);
-    waves["spec"]["rollout"] = json!({"waves": [{"percent": 50}]});
-    fixture.apply(&waves).await?;
-    until_reason(&fixture, "waves", "Ready", "RolloutNotSupported").await?;
     let hook = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: hook\n  annotations: {helm.sh/hook: pre-install}\n";
     let files = [("web/Chart.yaml", CHART), ("web/templates/hook.yaml", hook)];
     fixture.apply(&archive("hooks", &files)).await?;

@@ -1,6 +1,7 @@
 //! `fleetdex plan`: which objects would go to which clusters, and why not to the others.
 //! `fleetdex distribute role`: what members have to permit. `fleetdex distribute status`: what is
-//! distributed, and what has become of it.
+//! distributed, and what has become of it. `fleetdex rollout`: how far the rollout of a
+//! `Distribution` is, and pausing, resuming and undoing it.
 //!
 //! ```text
 //!  files ────────────────────────────┐
@@ -26,6 +27,7 @@ mod output;
 mod planned_sets;
 mod redacted;
 mod role;
+mod rollout;
 mod status;
 
 use std::{io, process::ExitCode};
@@ -42,6 +44,7 @@ pub use self::{
     distributed_sets::{DistributedSets, sets},
     output::PlanFormat,
     role::{policies, rules},
+    rollout::{RolloutArgs, run as roll_out},
 };
 use self::{
     live::LivePlan,

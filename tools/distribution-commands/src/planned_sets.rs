@@ -115,6 +115,12 @@ impl PlannedSetRenderer<'_> {
                     let known = SetContents::Known(Arc::default());
                     let set = spec.object_set(known);
                     let warnings = &mut planned.warnings;
+                    if said.rollout.is_some() {
+                        warnings.push(format!(
+                            "{shown} goes to clusters in waves: this is what they have after the last \
+                             one"
+                        ));
+                    }
                     let objects = self.objects(&set, said, distribution.is_of_file, warnings);
                     match objects.await {
                         Ok(objects) => SetContents::Known(objects),
@@ -174,8 +180,8 @@ impl PlannedSetRenderer<'_> {
 
     /// What a chart is rendered for.
     fn capabilities(&self, set: &ObjectSet, warnings: &mut Vec<String>) -> Capabilities {
-        let names = selected_clusters(&self.inputs.plan, set).into_iter();
-        let clusters = names.map(|name| {
+        let clusters = selected_clusters(&self.inputs.plan, set).map(|cluster| {
+            let name = cluster.name.as_str();
             let known = self.inputs.capabilities.get(name);
             (name, known.cloned().flatten())
         });

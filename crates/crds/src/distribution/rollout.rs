@@ -17,11 +17,19 @@ const ONE_CHOICE: &str = "use clusterAffinity or percent, not both";
 const PERCENT_IN_ORDER: &str =
     "percent is of all clusters, with those of the waves before: it must not shrink";
 
+const DEADLINE_PASSES: &str = "deadline must be longer than 0s";
+
 /// Of one of `waves`.
-const WAVE_RULES: &[(&str, &str)] = &[(
-    "!has(self.clusterAffinity) || !has(self.percent)",
-    ONE_CHOICE,
-)];
+const WAVE_RULES: &[(&str, &str)] = &[
+    (
+        "!has(self.clusterAffinity) || !has(self.percent)",
+        ONE_CHOICE,
+    ),
+    (
+        "!has(self.deadline) || duration(self.deadline) > duration('0s')",
+        DEADLINE_PASSES,
+    ),
+];
 /// Of `waves`.
 const WAVES_RULES: &[(&str, &str)] = &[(
     "self.filter(one, has(one.percent)).map(one, one.percent).isSorted()",
@@ -33,6 +41,9 @@ const WAVES_RULES: &[(&str, &str)] = &[(
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = requires(&["waves"]))]
 pub struct Rollout {
+    /// Whether no further wave begins for the time being.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
     /// The waves. Clusters that none selects are the last wave.
     #[serde(default)]
     #[schemars(extend("minItems" = 1, "maxItems" = WAVES, "x-kubernetes-validations" = rules(WAVES_RULES)))]
@@ -62,4 +73,8 @@ pub struct RolloutWave {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub max_unhealthy: Option<i32>,
+    /// How long after it began the wave has failed if it is not healthy. Default: `10m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32), extend("pattern" = DURATION))]
+    pub deadline: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! What has become of a `Distribution`.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,69 @@ pub struct DistributionStatus {
     /// What the renderer warned of: at most 16 lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Which clusters have which revision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutStatus>,
+}
+
+/// Which clusters have which revision. A revision is what was rendered from one digest.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutStatus {
+    /// `Progressing`, `Paused`, `Failed`, `Complete`, or `Undone`.
+    #[serde(default)]
+    pub phase: String,
+    /// The revision that is rolled out, or was: the digest of what it was rendered from.
+    #[serde(default)]
+    pub revision: String,
+    /// The last revision that was healthy in all clusters. Clusters that are not reached have it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stable: String,
+    /// The stable revision before that.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub previous: String,
+    /// How many waves have begun.
+    #[serde(default)]
+    pub wave: i64,
+    /// How many waves there are.
+    #[serde(default)]
+    pub waves: i64,
+    /// Both, such as `1/3`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub progress: String,
+    /// The clusters that shall have `revision`; empty when all shall.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reached: Vec<String>,
+    /// When the last wave began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wave_began_at: Option<Time>,
+    /// Since when all clusters that are reached are healthy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healthy_since: Option<Time>,
+    /// What the rollout waits for, and why it has failed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The revisions that are kept in Secrets, the newest one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub revisions: Vec<KeptRevision>,
+}
+
+/// A revision that is kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeptRevision {
+    /// The revision.
+    #[serde(default)]
+    pub revision: String,
+    /// The version of the chart or the folder.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// How many objects it has.
+    #[serde(default)]
+    pub objects: i64,
+    /// When its rollout began for the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_at: Option<Time>,
 }
 
 /// What one cluster has of a set.

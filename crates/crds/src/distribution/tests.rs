@@ -28,8 +28,9 @@ fn a_distribution_survives_reading_and_writing() {
                 {"path": "/spec/replicas", "operator": "replace", "value": 1},
             ]}}],
             "serviceAccountName": "deployer",
-            "rollout": {"waves": [
-                {"clusterAffinity": {"clusterNames": ["member1"]}, "healthyFor": "5m"},
+            "rollout": {"paused": true, "waves": [
+                {"clusterAffinity": {"clusterNames": ["member1"]}, "healthyFor": "5m",
+                 "deadline": "1h"},
                 {"percent": 50, "pause": true, "maxUnhealthy": 1},
             ]},
             "prune": false, "suspend": true, "interval": "10m",
@@ -75,7 +76,7 @@ fn the_kind_has_a_namespace_and_rules() {
         (&spec["properties"]["rollout"]["properties"]["waves"], 1),
         (
             &spec["properties"]["rollout"]["properties"]["waves"]["items"],
-            1,
+            2,
         ),
         (&spec["properties"]["placement"], 2),
     ] {

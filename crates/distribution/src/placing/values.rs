@@ -47,6 +47,8 @@ pub struct PreviousPlacement {
     pub preserves: bool,
     /// The set that it belongs to.
     pub set: Option<Arc<SetName>>,
+    /// The replicas of clusters by the stable revision of its set, while another one is rolled out.
+    pub stable: Option<Shares>,
 }
 
 impl PreviousPlacement {

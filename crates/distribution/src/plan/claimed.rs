@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{
     held_names::HeldNames,
+    set_change::SetObjectChange,
     values::{DistributionInputs, PlannedBinding, SkippedObject},
 };
 use crate::{
@@ -29,6 +30,8 @@ pub(super) struct Claimed<'a> {
     pub(super) policy: &'a Policy,
     /// The set that it belongs to; `None`: it is a template of the control plane.
     pub(super) set: Option<&'a ObjectSet>,
+    /// How a rollout changes it; `None`: it is the same in all clusters.
+    pub(super) change: Option<SetObjectChange<'a>>,
 }
 
 impl Claimed<'_> {
@@ -83,6 +86,7 @@ pub(super) fn claimed<'a>(
                 object,
                 policy,
                 set: None,
+                change: None,
             }),
         }
     }

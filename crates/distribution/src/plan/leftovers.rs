@@ -44,6 +44,8 @@ pub struct Leftovers {
     /// The clusters of objects that could be placed; `None`: it could not.
     targets: BTreeMap<TemplateName, Option<BTreeSet<String>>>,
     preserved: BTreeSet<TemplateName>,
+    /// Objects that left their sets, and stay where a rollout has not come to.
+    removed: BTreeSet<TemplateName>,
     /// Objects that were there because others needed them, and that nothing needs any more.
     unneeded: BTreeSet<TemplateName>,
     /// Objects that others need of which nothing is known but that they may still run.
@@ -82,6 +84,7 @@ impl Leftovers {
         });
         let leaving = plan.bindings.iter().filter(|one| !one.staying.is_empty());
         let staying = leaving.map(|one| (one.resource.clone(), one.staying.clone()));
+        let removed = plan.bindings.iter().filter(|one| one.is_removed);
         let preserved = inputs.previous.iter().filter(|(_, one)| one.preserves);
         let clusters = inputs.clusters.iter().filter(|one| !one.is_terminating);
         Self {
@@ -90,6 +93,7 @@ impl Leftovers {
             targets: bindings.collect(),
             staying: staying.collect(),
             preserved: preserved.map(|(name, _)| name.clone()).collect(),
+            removed: removed.map(|one| one.resource.clone()).collect(),
             clusters: clusters.map(|cluster| cluster.name.clone()).collect(),
             unneeded: unneeded.map(|(name, _)| name.clone()).collect(),
             kept: kept.map(|(name, _)| name.clone()).collect(),
@@ -125,7 +129,7 @@ impl Leftovers {
         if !is_left || is_staying || self.kept.contains(name) {
             return LeftoverFate::Stays;
         }
-        let is_gone = !self.targets.contains_key(name);
+        let is_gone = !self.targets.contains_key(name) || self.removed.contains(name);
         let is_preserved =
             self.preserved.contains(name) && !planted(Bug::DistributionDeletesPreserved);
         if RELEASED.contains(&name.kind.as_str()) || (is_gone && is_preserved) {

@@ -4,10 +4,7 @@
 //! an object of a set whose name another set or a template has is refused, and so is a template
 //! whose name a set has.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use fleetdex_crds::affinity::ClusterAffinity;
 
@@ -15,9 +12,11 @@ use super::{
     claimed::Claimed,
     dependencies::Dependencies,
     held_names::{HeldNames, VersionlessName, identity},
+    set_change::changed_objects,
     values::DistributionInputs,
 };
 use crate::{
+    cluster::TargetCluster,
     desired::write_order,
     sets::{ObjectSet, RefusedMember, SetName, may_select},
     template_name::NamedTemplate,
@@ -69,12 +68,14 @@ fn candidates<'a>(
     sets.sort_by_key(|set| (&set.created, &set.name));
     let mut found = Vec::new();
     for set in sets {
-        for NamedTemplate { name, object } in set.objects() {
+        for (template, change) in changed_objects(set) {
+            let NamedTemplate { name, object } = template;
             let claimed = Claimed {
                 name: name.clone(),
                 object,
                 policy: set.policy_of(object),
                 set: Some(set),
+                change,
             };
             found.push((claimed, &set.name));
         }
@@ -84,14 +85,16 @@ fn candidates<'a>(
 }
 
 /// The clusters that the placement of a set selects: see [`may_select`].
-pub fn selected_clusters<'i>(inputs: &'i DistributionInputs, set: &ObjectSet) -> BTreeSet<&'i str> {
+pub fn selected_clusters<'i>(
+    inputs: &'i DistributionInputs,
+    set: &ObjectSet,
+) -> impl Iterator<Item = &'i TargetCluster> {
     let allowed = inputs.allowed_clusters.get(&set.name.namespace);
-    let clusters = inputs.clusters.iter().filter(|cluster| {
+    inputs.clusters.iter().filter(move |cluster| {
         let may_reach = allowed.is_none_or(|allowed| allowed.contains(&cluster.name));
         let matches = |affinity: &ClusterAffinity| affinity.matches(cluster.properties());
         may_reach && !cluster.is_terminating && may_select(&set.policy.spec, matches)
-    });
-    clusters.map(|cluster| cluster.name.as_str()).collect()
+    })
 }
 
 /// Who has which names.

@@ -17,6 +17,7 @@ use crate::{
     claim::{Policy, PolicyName},
     cluster::TargetCluster,
     contains::contains,
+    division::Shares,
     failover::{BlockedEviction, FailoverDecision, HealthInClusters},
     object_text::ObjectText,
     overrides::ObjectOverrides,
@@ -101,6 +102,9 @@ pub struct PlannedBinding {
     /// The clusters to which nothing is written for the time being.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub suspended: Vec<String>,
+    /// The clusters that get it with a later wave of its set, and have nothing of it yet.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub awaiting: BTreeSet<String>,
     /// The clusters that it is evicted from: see [`crate::failover`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evictions: Vec<GracefulEvictionTask>,
@@ -119,6 +123,12 @@ pub struct PlannedBinding {
     /// The set that it belongs to.
     #[serde(skip)]
     pub set: Option<Arc<SetName>>,
+    /// The replicas of clusters by the stable revision of its set, while another one is rolled out.
+    #[serde(skip)]
+    pub stable: Option<Shares>,
+    /// Whether its set does not have it any more, and it stays where a rollout has not come to.
+    #[serde(skip)]
+    pub is_removed: bool,
     /// The bindings of objects that may still run and need it, and that no policy claims any more.
     #[serde(skip)]
     pub resting_requirers: Vec<(String, String)>,
@@ -226,12 +236,15 @@ impl PlannedBinding {
             affinity_name: None,
             required_by: Vec::new(),
             suspended: Vec::new(),
+            awaiting: BTreeSet::new(),
             evictions: Vec::new(),
             blocked: Vec::new(),
             staying: BTreeSet::new(),
             spec: None,
             claimed_by: None,
             set: None,
+            stable: None,
+            is_removed: false,
             resting_requirers: Vec::new(),
             lazy: None,
             replicas: None,
@@ -284,13 +297,15 @@ impl PlannedBinding {
         self.evictions.iter().filter(is_new)
     }
 
-    /// Whether nothing is written to a cluster: the policy suspends it, or the object must leave
-    /// another one first.
+    /// Whether nothing is written to a cluster: the policy suspends it, a rollout has not reached
+    /// it, or the object must leave another one first.
     pub(super) fn waits_in(&self, cluster: &str) -> bool {
         let is_first = |task: &GracefulEvictionTask| {
             task.purge_mode.as_deref() == Some("Directly") && task.suppress_deletion.is_none()
         };
-        self.suspended.iter().any(|one| one == cluster) || self.evictions_to(cluster).any(is_first)
+        self.suspended.iter().any(|one| one == cluster)
+            || self.awaiting.contains(cluster)
+            || self.evictions_to(cluster).any(is_first)
     }
 
     /// The labels that a cluster gets with the object because it has left another one.
@@ -325,6 +340,7 @@ impl PlannedBinding {
             })
             .collect();
         self.unschedulable = Some(reason);
+        self.stable.clone_from(&previous.stable);
         self.evictions.clone_from(&previous.evictions);
         let evictions = self.evictions.iter();
         self.staying = evictions.map(|task| task.from_cluster.clone()).collect();

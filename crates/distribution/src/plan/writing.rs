@@ -63,9 +63,20 @@ impl<'p, O: Operations> PlanWriter<'p, O> {
         binding: &PlannedBinding,
         overwrites: bool,
     ) {
+        self.write_where(template, binding, overwrites, |_| true);
+    }
+
+    /// Plans the objects of those of a binding's clusters of which something holds.
+    pub(super) fn write_where(
+        &mut self,
+        template: &DistributedObject<'_>,
+        binding: &PlannedBinding,
+        overwrites: bool,
+        holds: impl Fn(&str) -> bool,
+    ) {
         let resource = binding.resource.clone();
         for target in &binding.clusters {
-            if binding.waits_in(&target.name) {
+            if binding.waits_in(&target.name) || !holds(&target.name) {
                 continue;
             }
             let Some(position) = self.position(&target.name) else {

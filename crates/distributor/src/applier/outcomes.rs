@@ -63,7 +63,7 @@ impl ConnectedMember<'_> {
                 }
                 if let Some(report) = report {
                     let cluster = self.cluster.as_str();
-                    self.context.board.report(name, cluster, report);
+                    self.context.board.report(name, cluster, *report);
                     let applied = AppliedObject { version, desired };
                     self.applied.insert(name.clone(), applied);
                 }

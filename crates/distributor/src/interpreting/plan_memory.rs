@@ -67,6 +67,9 @@ impl TemplateMemos {
             return;
         }
         let before = self.addresses.insert(name.clone(), address);
+        // While a set is rolled out, a plan has two objects of one name.
+        let is_unused = |before: &usize| self.memos.get(before).is_some_and(|memo| !memo.is_used);
+        let before = before.filter(is_unused);
         let before = before.and_then(|before| self.memos.remove(&before));
         let memo = match before {
             Some(memo) if memo.object == *object => TemplateMemo {

@@ -34,14 +34,18 @@ impl SetFailure {
         Self::stopping("InvalidSpec", message)
     }
 
-    /// The spec asks for something that is not built.
-    pub fn unsupported(reason: &'static str, message: &str) -> Self {
-        Self::stopping(reason, message)
-    }
-
     /// The account of the set may not do this.
     pub fn forbidden(message: String) -> Self {
         Self::stopping("Forbidden", message)
+    }
+
+    /// Waves need renderings that outlive the process, and this one is too large for that.
+    pub fn too_large_to_keep() -> Self {
+        Self::stopping(
+            "RenderingTooLarge",
+            "its objects have more than 900 kB when they are compressed, and are not kept: make \
+             the set smaller, or remove spec.rollout",
+        )
     }
 
     fn stopping(reason: &'static str, message: impl Into<String>) -> Self {

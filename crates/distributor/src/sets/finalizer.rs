@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::set_spec::SET_FINALIZER;
-use crate::object_client::{ObjectClient, ObjectRequestError};
+use crate::object_client::{ObjectClient, ObjectPart, ObjectRequestError};
 
 /// Writes the finalizer of a `Distribution`, or takes it away.
 pub async fn set_finalizer(
@@ -35,7 +35,7 @@ pub async fn set_finalizer(
     let patch = json!({"metadata": {
         "finalizers": finalizers, "resourceVersion": current["metadata"]["resourceVersion"],
     }});
-    match client.merge(&name, &patch).await {
+    match client.merge(&name, &patch, ObjectPart::Main).await {
         Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => Ok(()),
         other => other.map(drop),
     }

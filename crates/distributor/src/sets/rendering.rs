@@ -1,19 +1,23 @@
 //! Makes the objects of one set: reads what it names, fetches, renders, and checks rights.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use fleetdex_clusters::{
     discovery::Discovery,
-    secret_hosts::{HostPattern, SecretDestination, SecretHosts, SecretRef},
+    secret_hosts::{HostPattern, SecretHosts},
 };
-use fleetdex_core::model::{causes, value_size};
+use fleetdex_core::model::causes;
 use fleetdex_crds::distribution::DistributionSpec;
-use fleetdex_distribution::{marks, sets::SetName, template_name::NamedTemplate};
+use fleetdex_distribution::{marks, sets::SetName};
 use fleetdex_rendering::{
     cache::RenderCache,
-    digest::Sha256Digest,
-    fetch::{BasicCredentials, FetchSettings, HostPolicy, RemoteHost},
-    named_objects::{NamedKind, NamedObjects, basic_credentials, named_by},
+    fetch::{FetchSettings, HostPolicy},
+    kept::StoredRendering,
+    named_objects::{NamedKind, NamedObjects, named_by},
     rendered::RenderedSet,
     renderer::Renderer,
     resolve::{ResolvedSource, SourceResolver},
@@ -30,16 +34,17 @@ use tokio::{sync::Semaphore, time::timeout};
 use super::{
     capabilities::CommonCapabilities,
     failure::{SetFailure, cut},
+    rendering_secrets::RenderingSecrets,
     rights::{NeededRight, SetAccount},
     set_objects::{self, SetKinds},
+    set_rendering::{RenderOutcome, RenderedSource, SetRendering},
     set_spec::account,
+    source_hosts::SourceHosts,
 };
 use crate::{blocking::run_blocking, copy_memory::CopyMemory};
 
 /// How long reading one object may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// What the objects of one set may take, so that it leaves room for others.
-const OBJECTS_OF_SET: usize = 32 << 20;
 /// Bytes of notes that are kept.
 const NOTES: usize = 4_096;
 /// Warnings that are kept, and bytes of each.
@@ -61,34 +66,8 @@ pub struct SetRenderer {
     pub memory: CopyMemory,
     /// How many sets are rendered at a time: what each may take meanwhile is bounded.
     pub permits: Semaphore,
-}
-
-/// The objects of a set, and what they were made from.
-pub struct SetRendering {
-    /// In the order in which they are written.
-    pub objects: Arc<[NamedTemplate]>,
-    /// The digest of all inputs.
-    pub digest: Sha256Digest,
-    /// The version of what was fetched.
-    pub version: String,
-    /// The version of Kubernetes that it was rendered for.
-    pub kubernetes_version: String,
-    /// The notes of the chart.
-    pub notes: String,
-    /// What the renderer warned of.
-    pub warnings: Vec<String>,
-    /// What was read, to notice when it is another one.
-    pub fingerprint: String,
-    /// The rights that the objects need.
-    rights: BTreeSet<NeededRight>,
-    memory: CopyMemory,
-    bytes: usize,
-}
-
-impl Drop for SetRendering {
-    fn drop(&mut self) {
-        self.memory.give_back(self.bytes);
-    }
+    /// Renderings that outlive this process.
+    pub secrets: RenderingSecrets,
 }
 
 /// One set, to be rendered.
@@ -102,34 +81,116 @@ pub struct RenderTask {
     /// What its clusters and the control plane serve.
     pub served: Vec<Arc<Discovery>>,
     /// What was rendered before.
-    pub before: Option<Arc<SetRendering>>,
+    pub before: Option<RenderedSource>,
     /// Whether to fetch again although nothing has changed.
     pub fetches_again: bool,
+    /// The revisions that are known.
+    pub known: BTreeMap<String, Arc<SetRendering>>,
+    /// The revisions that are in force.
+    pub in_force: BTreeSet<String>,
+    /// Those of them that are to be read.
+    pub wanted: Vec<String>,
+    /// The kept revisions that are of no use any more.
+    pub unneeded: Vec<String>,
 }
 
 impl RenderTask {
     /// Makes the objects, or finds that they are those of before.
-    pub async fn run(self, with: &SetRenderer) -> Result<Arc<SetRendering>, SetFailure> {
-        let account = SetAccount {
-            namespace: self.name.namespace.clone(),
-            name: account(&self.spec).to_owned(),
+    pub async fn run(mut self, with: &SetRenderer) -> RenderOutcome {
+        let loaded = self.load(with).await;
+        let known = loaded.iter();
+        let known = known.map(|one| (one.digest.to_string(), Arc::clone(one)));
+        self.known.extend(known);
+        let result = self.source(with).await;
+        let made = result.as_ref().ok().map(|source| &source.rendering.digest);
+        let made = made.map(ToString::to_string);
+        let mut forgotten = Vec::new();
+        for revision in self.unneeded {
+            if Some(&revision) == made.as_ref() {
+                continue;
+            }
+            match with.secrets.forget(&self.name, &revision).await {
+                Ok(()) => forgotten.push(revision),
+                Err(error) => {
+                    tracing::debug!(set = %self.name.shown(), %revision, error = %causes(&error), "cannot delete a kept revision");
+                }
+            }
+        }
+        RenderOutcome {
+            loaded,
+            forgotten,
+            result,
+        }
+    }
+
+    /// Reads the kept revisions. One that cannot be read is tried again the next time.
+    async fn load(&self, with: &SetRenderer) -> Vec<Arc<SetRendering>> {
+        let mut loaded = Vec::new();
+        for revision in &self.wanted {
+            match self.load_one(with, revision).await {
+                Ok(found) => loaded.extend(found),
+                Err(failure) => {
+                    tracing::warn!(set = %self.name.shown(), %revision, message = %failure.message, "cannot read a kept revision");
+                }
+            }
+        }
+        loaded
+    }
+
+    async fn load_one(
+        &self,
+        with: &SetRenderer,
+        revision: &str,
+    ) -> Result<Option<Arc<SetRendering>>, SetFailure> {
+        let _permit = with.permits.acquire().await.ok();
+        let Some(kept) = with.secrets.load(&self.name, revision).await? else {
+            return Ok(None);
         };
+        let rendering = self.kept(with, kept, true).await?;
+        self.check(with, &rendering).await?;
+        Ok(Some(Arc::new(rendering)))
+    }
+
+    /// An error: the account lacks a right that the objects need.
+    async fn check(&self, with: &SetRenderer, rendering: &SetRendering) -> Result<(), SetFailure> {
+        let rights = rendering.rights(!self.spec.overrides.is_empty());
+        self.account().check(&with.client, rights).await
+    }
+
+    async fn source(&self, with: &SetRenderer) -> Result<RenderedSource, SetFailure> {
         let named = named_by(&self.spec.source);
-        account.check(&with.client, &self.reading(&named)).await?;
+        let reading = self.reading(&named);
+        self.account().check(&with.client, &reading).await?;
         // What is read, fetched and rendered for one set is bounded, and this bounds the number.
         let _permit = with.permits.acquire().await.ok();
         let objects = self.read(&with.client, &named).await?;
         let fingerprint = self.fingerprint(&objects);
-        if let Some(before) = &self.before
-            && before.fingerprint == fingerprint
-            && !self.fetches_again
-        {
-            account.check(&with.client, &before.rights).await?;
-            return Ok(Arc::clone(before));
+        let rendering = match &self.before {
+            Some(before) if before.fingerprint == fingerprint && !self.fetches_again => {
+                let digest = before.rendering.digest.as_str();
+                let others = self.in_force.iter().filter(|other| **other != digest);
+                for rendering in others.filter_map(|other| self.known.get(other)) {
+                    self.check(with, rendering).await?;
+                }
+                Arc::clone(&before.rendering)
+            }
+            _ => self.render(with, &objects).await?,
+        };
+        self.check(with, &rendering).await?;
+        if self.spec.rollout.is_some() && !rendering.is_kept {
+            return Err(SetFailure::too_large_to_keep());
         }
-        let rendering = self.render(with, &objects, fingerprint).await?;
-        account.check(&with.client, &rendering.rights).await?;
-        Ok(Arc::new(rendering))
+        Ok(RenderedSource {
+            rendering,
+            fingerprint,
+        })
+    }
+
+    fn account(&self) -> SetAccount {
+        SetAccount {
+            namespace: self.name.namespace.clone(),
+            name: account(&self.spec).to_owned(),
+        }
     }
 
     fn reading(&self, named: &BTreeSet<(NamedKind, String)>) -> BTreeSet<NeededRight> {
@@ -185,21 +246,15 @@ impl RenderTask {
         let secrets: Vec<Value> = secrets
             .map(|((_, name), one)| json!([name, version(&one.metadata)]))
             .collect();
-        let has_overrides = !self.spec.overrides.is_empty();
-        marks::hash(&json!([
-            self.spec.source,
-            config_maps,
-            secrets,
-            has_overrides
-        ]))
+        marks::hash(&json!([self.spec.source, config_maps, secrets]))
     }
 
+    /// The rendering of what was read: that which is kept, or a new one.
     async fn render(
         &self,
         with: &SetRenderer,
         objects: &NamedObjects,
-        fingerprint: String,
-    ) -> Result<SetRendering, SetFailure> {
+    ) -> Result<Arc<SetRendering>, SetFailure> {
         let hosts = |secret: Option<&Secret>| -> Arc<dyn HostPolicy> {
             Arc::new(SourceHosts {
                 namespace: self.name.namespace.clone(),
@@ -224,38 +279,77 @@ impl RenderTask {
         } = resolver.resolve(&self.spec.source, namespace, name).await?;
         let capabilities = self.capabilities_for(&source)?;
         let inputs = with.renderer.inputs(&source, &capabilities).await?;
+        if let Some(known) = self.known.get(inputs.as_str()) {
+            return Ok(Arc::clone(known));
+        }
+        if let Some(kept) = with.secrets.load(&self.name, inputs.as_str()).await? {
+            return self.kept(with, kept, true).await.map(Arc::new);
+        }
         let render = async || with.renderer.render(&source, &capabilities).await;
         let rendered = with.cache.get_or_render(&inputs, render).await?;
         drop(source);
-        let (served, has_overrides) = (self.served.clone(), !self.spec.overrides.is_empty());
+        let served = self.served.clone();
         let set = Arc::clone(&rendered);
-        let made = run_blocking(move || made(&set, &namespace, &served, has_overrides)).await;
-        let made = made.map_err(|error| SetFailure::new("RenderingFailed", error.to_string()))?;
-        let (objects, rights) = made?;
-        let bytes = objects.iter().map(value_size).sum();
-        let mut taken = with.memory.taking();
-        if bytes > OBJECTS_OF_SET || !taken.takes(bytes) {
-            return Err(SetFailure::new(
-                "TooLarge",
-                "its objects take more than 32 MiB of memory, or those of all sets more than \
-                 256 MiB: make sets smaller, or use fewer",
-            ));
-        }
-        taken.keep();
+        let made = run_blocking(move || made(&set, &namespace, &served)).await;
         let mut notes = rendered.notes.clone();
         cut(&mut notes, NOTES);
-        Ok(SetRendering {
-            objects: objects.into_iter().map(NamedTemplate::from).collect(),
+        let rendering = StoredRendering {
             digest: inputs,
             version,
             kubernetes_version: capabilities.kubernetes_version().to_owned(),
             notes,
             warnings: warnings(&rendered),
-            fingerprint,
-            rights,
-            memory: with.memory.clone(),
-            bytes,
-        })
+            objects: made.map_err(|error| aborted(&error))??,
+        };
+        self.new_rendering(with, rendering).await
+    }
+
+    /// A new rendering, which is kept from now on if it is not too large.
+    async fn new_rendering(
+        &self,
+        with: &SetRenderer,
+        rendering: StoredRendering,
+    ) -> Result<Arc<SetRendering>, SetFailure> {
+        let digest = rendering.digest.clone();
+        let packed = run_blocking(move || {
+            let packed = rendering.pack();
+            (rendering, packed)
+        });
+        let (rendering, packed) = packed.await.map_err(|error| aborted(&error))?;
+        let made = self.kept(with, rendering, packed.is_ok()).await?;
+        self.check(with, &made).await?;
+        let packed = match packed {
+            Ok(packed) => packed,
+            Err(error) => {
+                tracing::warn!(set = %self.name.shown(), error = %causes(&error), "a rendering cannot be kept");
+                return Ok(Arc::new(made));
+            }
+        };
+        if with.secrets.keep(&self.name, &digest, &packed).await? {
+            return Ok(Arc::new(made));
+        }
+        // Another replica has rendered the same inputs: its random values are in force.
+        drop(made);
+        let found = with.secrets.load(&self.name, digest.as_str()).await?;
+        let found = found.ok_or_else(|| {
+            SetFailure::new(
+                "RenderingFailed",
+                "the Secret with its rendering comes and goes",
+            )
+        })?;
+        self.kept(with, found, true).await.map(Arc::new)
+    }
+
+    /// A rendering with the rights that it needs.
+    async fn kept(
+        &self,
+        with: &SetRenderer,
+        rendering: StoredRendering,
+        is_kept: bool,
+    ) -> Result<SetRendering, SetFailure> {
+        let (served, memory) = (self.served.clone(), with.memory.clone());
+        let made = run_blocking(move || SetRendering::new(rendering, &served, is_kept, &memory));
+        made.await.map_err(|error| aborted(&error))?
     }
 
     /// What a chart is rendered for. Other sources do not depend on it.
@@ -280,17 +374,18 @@ impl RenderTask {
     }
 }
 
-/// The objects of a rendering, and the rights that they need.
+/// The objects of a rendering.
 fn made(
     rendered: &RenderedSet,
     namespace: &str,
     served: &[Arc<Discovery>],
-    has_overrides: bool,
-) -> Result<(Vec<Value>, BTreeSet<NeededRight>), SetFailure> {
+) -> Result<Vec<Value>, SetFailure> {
     let kinds = SetKinds::of(rendered, served);
-    let objects = set_objects::objects(rendered.clone(), namespace, &kinds)?;
-    let rights = set_objects::needed_rights(&objects, &kinds, has_overrides)?;
-    Ok((objects, rights))
+    set_objects::objects(rendered.clone(), namespace, &kinds)
+}
+
+fn aborted(error: &dyn std::fmt::Display) -> SetFailure {
+    SetFailure::new("RenderingFailed", error.to_string())
 }
 
 fn warnings(rendered: &RenderedSet) -> Vec<String> {
@@ -319,33 +414,5 @@ async fn in_time<T>(
         Ok(Ok(found)) => Ok(found),
         Ok(Err(error)) => Err(failed(causes(&error))),
         Err(_) => Err(failed("no answer in time".to_owned())),
-    }
-}
-
-/// The hosts that flags allow, with the credentials that a Secret binds to them.
-struct SourceHosts {
-    namespace: String,
-    secret: Option<Secret>,
-    allowed: Vec<HostPattern>,
-    secret_hosts: SecretHosts,
-}
-
-impl HostPolicy for SourceHosts {
-    fn is_allowed(&self, host: &RemoteHost) -> bool {
-        let destination = SecretDestination::new(&host.host, host.port);
-        let mut allowed = self.allowed.iter();
-        allowed.any(|pattern| pattern.matches(&destination))
-    }
-
-    fn credentials(&self, host: &RemoteHost) -> Option<BasicCredentials> {
-        let secret = self.secret.as_ref()?;
-        let reference = SecretRef {
-            namespace: &self.namespace,
-            name: secret.metadata.name.as_deref().unwrap_or_default(),
-        };
-        let destination = SecretDestination::new(&host.host, host.port);
-        let checked = self.secret_hosts.check(reference, secret, [destination]);
-        checked.ok()?;
-        basic_credentials(secret)
     }
 }

@@ -3,17 +3,18 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use fleetdex_crds::{
-    condition::{self, Finding},
+    condition::{self, Finding, Truth},
     distribution::{DistributionClusterStatus, DistributionStatus},
 };
 use fleetdex_distribution::{
+    rollout::{RolloutPhase, RolloutState},
     sets::{RefusedMember, SetName},
     template_name::TemplateName,
 };
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::{failure::SetFailure, rendering::SetRendering};
+use super::{failure::SetFailure, set_rendering::SetRendering};
 use crate::status_board::ClusterCount;
 
 /// Clusters in a status, at most.
@@ -23,6 +24,10 @@ const NAMED: usize = 5;
 
 /// What is known of a set after a plan.
 #[derive(Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not depend on each other"
+)]
 pub struct SetReport {
     /// Which set.
     pub name: Arc<SetName>,
@@ -44,6 +49,12 @@ pub struct SetReport {
     pub members: Vec<TemplateName>,
     /// Why an object could not be placed: the first one.
     pub not_placed: Option<String>,
+    /// Why it is not known what clusters shall have.
+    pub not_known: Option<String>,
+    /// How far its rollout is.
+    pub rollout: Option<RolloutState>,
+    /// Whether its clusters get changes one after the other.
+    pub has_waves: bool,
 }
 
 /// The reports of all sets, from the planner to the reporter.
@@ -63,6 +74,13 @@ impl SetReports {
 }
 
 impl SetReport {
+    /// Whether its rollout depends on how its clusters are.
+    pub fn is_rolled_out(&self) -> bool {
+        let phase = self.rollout.as_ref().map(|rollout| rollout.phase);
+        let rests = [RolloutPhase::Complete, RolloutPhase::Undone];
+        phase.is_some_and(|phase| !rests.contains(&phase))
+    }
+
     /// The status. `counts`: what clusters have of the objects that are placed.
     pub fn status(
         &self,
@@ -103,6 +121,8 @@ impl SetReport {
             warnings: rendering
                 .map(|one| one.warnings.clone())
                 .unwrap_or_default(),
+            // It is written before a plan acts on it, and apart.
+            rollout: None,
         }
     }
 
@@ -123,6 +143,13 @@ impl SetReport {
             _ if self.is_suspended => Finding::unknown(KIND, "Suspended", "spec.suspend is true"),
             (None, Some(rendering)) if self.is_current => {
                 let objects = rendering.objects.len();
+                if !rendering.is_kept {
+                    let message = format!(
+                        "{objects} objects, which are too large to be kept: an undo and waves are \
+                         not possible"
+                    );
+                    return Finding::holds(KIND, "RenderingTooLarge", message);
+                }
                 Finding::holds(KIND, "Rendered", format!("{objects} objects"))
             }
             _ => Finding::unknown(KIND, "Rendering", "not rendered yet"),
@@ -166,7 +193,26 @@ impl SetReport {
         if !self.is_current || self.rendering.is_none() {
             return Finding::unknown(KIND, "Rendering", "not rendered yet");
         }
-        in_clusters(counts)
+        if let Some(reason) = &self.not_known {
+            return Finding::unknown(KIND, "RevisionNotKnown", reason.clone());
+        }
+        self.rolled_out(in_clusters(counts))
+    }
+
+    /// What is to be said of the rollout, if that comes before how the clusters are.
+    fn rolled_out(&self, in_clusters: Finding) -> Finding {
+        let Some(rollout) = &self.rollout else {
+            return in_clusters;
+        };
+        let fails = |reason| Finding::fails("Ready", reason, rollout.message.clone());
+        match rollout.phase {
+            RolloutPhase::Undone => fails("Undone"),
+            RolloutPhase::Failed if self.has_waves => fails("RolloutFailed"),
+            RolloutPhase::Paused => fails("RolloutPaused"),
+            _ if in_clusters.truth != Truth::True => in_clusters,
+            RolloutPhase::Progressing if rollout.wave < rollout.waves => fails("WaitingForWave"),
+            _ => in_clusters,
+        }
     }
 }
 
@@ -212,6 +258,9 @@ mod tests {
             refused: Vec::new(),
             members: Vec::new(),
             not_placed: None,
+            not_known: None,
+            rollout: None,
+            has_waves: true,
         }
     }
 
@@ -221,6 +270,7 @@ mod tests {
             applied,
             healthy,
             message: message.to_owned(),
+            ..ClusterCount::default()
         }
     }
 
@@ -309,6 +359,35 @@ mod tests {
             finding.message,
             "not all objects are there: b: no namespace"
         );
+    }
+
+    #[test]
+    fn the_rollout_comes_before_clusters_that_are_well() {
+        let state = |phase: RolloutPhase, wave: usize| RolloutState {
+            phase,
+            wave,
+            waves: 2,
+            message: "wave 1 of 2: m1: sick".to_owned(),
+            ..RolloutState::new("r", Timestamp::UNIX_EPOCH)
+        };
+        for (rollout, is_well, expected) in [
+            (state(RolloutPhase::Progressing, 1), true, "WaitingForWave"),
+            (state(RolloutPhase::Progressing, 1), false, "NotHealthy"),
+            (state(RolloutPhase::Progressing, 2), true, "Ready"),
+            (state(RolloutPhase::Paused, 1), true, "RolloutPaused"),
+            (state(RolloutPhase::Failed, 1), false, "RolloutFailed"),
+            (state(RolloutPhase::Undone, 0), true, "Undone"),
+            (state(RolloutPhase::Complete, 2), true, "Ready"),
+            (state(RolloutPhase::Complete, 2), false, "NotHealthy"),
+        ] {
+            let report = SetReport {
+                rollout: Some(rollout.clone()),
+                ..report()
+            };
+            let counts = count(2, if is_well { 2 } else { 1 }, "");
+            let found = report.rolled_out(in_clusters(&[("m1".to_owned(), counts)].into()));
+            assert_eq!(found.reason, expected, "{rollout:?}");
+        }
     }
 
     #[test]

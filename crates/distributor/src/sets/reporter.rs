@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use fleetdex_core::model::causes;
 use fleetdex_crds::distribution::DistributionStatus;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, sleep},
+};
 
 use super::{
     finalizer::object_name,
@@ -14,7 +17,8 @@ use super::{
 use crate::{
     control_plane::ControlPlaneObjects,
     object_client::{ObjectClient, ObjectPart, ObjectRequestError},
-    status_board::StatusBoard,
+    published::PublishedPlan,
+    status_board::{ClusterCount, StatusBoard},
     wall_clock::WallClock,
 };
 
@@ -25,6 +29,12 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// Looking takes at most one part of so many of the time.
 const SHARE: u32 = 20;
 
+/// What was reported of a set.
+struct SentReport {
+    status: DistributionStatus,
+    counts: BTreeMap<String, ClusterCount>,
+}
+
 /// Writes the statuses of `Distribution`s.
 pub struct SetReporter {
     /// What is known of sets.
@@ -33,6 +43,10 @@ pub struct SetReporter {
     pub board: Arc<StatusBoard>,
     /// The `Distribution`s.
     pub objects: ControlPlaneObjects,
+    /// The plans that are applied.
+    pub published: watch::Receiver<Arc<PublishedPlan>>,
+    /// Notified when clusters of a rollout report another thing than before.
+    pub changed: Arc<Notify>,
     /// Writes them.
     pub client: ObjectClient,
     /// The time of day.
@@ -42,7 +56,7 @@ pub struct SetReporter {
 impl SetReporter {
     /// Writes until aborted.
     pub async fn run(self) {
-        let mut sent: BTreeMap<String, DistributionStatus> = BTreeMap::new();
+        let mut sent: BTreeMap<String, SentReport> = BTreeMap::new();
         loop {
             let began = Instant::now();
             let reports = self.reports.all();
@@ -61,7 +75,7 @@ impl SetReporter {
     async fn report(
         &self,
         report: &SetReport,
-        sent: &mut BTreeMap<String, DistributionStatus>,
+        sent: &mut BTreeMap<String, SentReport>,
     ) -> Result<(), ObjectRequestError> {
         let uid = &report.name.uid;
         let name = object_name(&report.name);
@@ -72,12 +86,27 @@ impl SetReporter {
             return Ok(());
         }
         let before = match sent.get(uid) {
-            Some(before) => before.clone(),
+            Some(before) => before.status.clone(),
             None => serde_json::from_value(Value::clone(&current.status)).unwrap_or_default(),
         };
-        let counts = self.board.count(&report.members);
+        let before = DistributionStatus {
+            rollout: None,
+            ..before
+        };
+        let published = Arc::clone(&self.published.borrow());
+        let counts = self.board.count(&report.members, &published);
+        let is_other = sent.get(uid).is_none_or(|sent| sent.counts != counts);
+        if is_other && report.is_rolled_out() {
+            self.changed.notify_one();
+        }
         let status = report.status(&counts, &before, (self.clock)());
-        if status == before {
+        let is_same = status == before;
+        let report = SentReport {
+            status: status.clone(),
+            counts,
+        };
+        if is_same {
+            sent.insert(uid.clone(), report);
             return Ok(());
         }
         // With the UID another object of this name is refused, and none is made.
@@ -89,7 +118,7 @@ impl SetReporter {
         self.client
             .apply(&name, &object, ObjectPart::Status)
             .await?;
-        sent.insert(uid.clone(), status);
+        sent.insert(uid.clone(), report);
         Ok(())
     }
 }

@@ -11,7 +11,8 @@ use fleetdex_crds::{
 };
 use fleetdex_distribution::{
     binding::{ALLOW_DELETION, COPIES_FINALIZER},
-    sets::{ObjectSet, SetContents, SetName},
+    rollout::{RESUME, ResumedWave, UNDO, WaveRules},
+    sets::{ObjectSet, SetContents, SetName, UnreachedContents},
 };
 use fleetdex_interpreter::value::text;
 use jiff::SignedDuration;
@@ -41,6 +42,10 @@ pub struct SetSpec {
     pub has_finalizer: bool,
     /// Whether deletions are let go that would be held.
     pub allows_deletion: bool,
+    /// The wave that a user resumes.
+    pub resumed: Option<ResumedWave>,
+    /// The revision that a user undoes.
+    pub undone: Option<String>,
     /// What it says; an error: why that has no effect.
     pub spec: Result<Arc<DistributionSpec>, SetFailure>,
 }
@@ -49,6 +54,7 @@ impl SetSpec {
     /// Reads a `Distribution`.
     pub fn of(object: &Value) -> Self {
         let metadata = |member: &str| text(object, &["metadata", member]).to_owned();
+        let annotation = |key: &str| text(object, &["metadata", "annotations", key]);
         let finalizers = object["metadata"]["finalizers"].as_array();
         let mut finalizers = finalizers.into_iter().flatten();
         let parsed = serde_json::from_value::<Distribution>(object.clone());
@@ -64,13 +70,19 @@ impl SetSpec {
             created: metadata("creationTimestamp"),
             is_ending: !metadata("deletionTimestamp").is_empty(),
             has_finalizer: finalizers.any(|one| *one == SET_FINALIZER),
-            allows_deletion: text(object, &["metadata", "annotations", ALLOW_DELETION]) == "true",
+            allows_deletion: annotation(ALLOW_DELETION) == "true",
+            resumed: ResumedWave::parse(annotation(RESUME)),
+            undone: Some(annotation(UNDO).to_owned()).filter(|text| !text.is_empty()),
             spec,
         }
     }
 
     /// The set for a plan.
-    pub fn object_set(&self, contents: SetContents) -> ObjectSet {
+    pub fn object_set(
+        &self,
+        contents: SetContents,
+        unreached: Option<UnreachedContents>,
+    ) -> ObjectSet {
         let spec = self.spec.as_deref().ok();
         let placement = spec.and_then(|spec| spec.placement.clone());
         let rules = PropagationSpec {
@@ -83,6 +95,7 @@ impl SetSpec {
             overrides: spec.map(|spec| spec.overrides.clone()).unwrap_or_default(),
             allows_deletion: self.allows_deletion,
             contents,
+            unreached,
             ..ObjectSet::new((*self.name).clone(), &rules, prunes)
         }
     }
@@ -92,6 +105,26 @@ impl SetSpec {
 pub fn account(spec: &DistributionSpec) -> &str {
     let account = spec.service_account_name.as_deref();
     account.unwrap_or(DEFAULT_ACCOUNT)
+}
+
+/// The waves of its rollout; none: all clusters at once.
+pub fn waves(spec: &DistributionSpec) -> Result<Vec<WaveRules>, SetFailure> {
+    let Some(rollout) = &spec.rollout else {
+        return Ok(Vec::new());
+    };
+    let invalid = |position: usize, field: &str| {
+        SetFailure::invalid(format!(
+            "spec.rollout.waves[{position}].{field} makes no sense"
+        ))
+    };
+    if rollout.waves.is_empty() {
+        let message = "spec.rollout.waves is empty: remove spec.rollout";
+        return Err(SetFailure::invalid(message.to_owned()));
+    }
+    let waves = rollout.waves.iter().enumerate();
+    waves
+        .map(|(position, wave)| WaveRules::read(wave).map_err(|field| invalid(position, field)))
+        .collect()
 }
 
 /// How often the source is fetched; `None`: when the `Distribution` changes.
@@ -104,12 +137,7 @@ pub fn interval(spec: &DistributionSpec) -> Option<Duration> {
 
 /// Refuses what cannot be done.
 fn checked(spec: DistributionSpec) -> Result<DistributionSpec, SetFailure> {
-    if spec.rollout.is_some() {
-        return Err(SetFailure::unsupported(
-            "RolloutNotSupported",
-            "waves are not built yet: remove spec.rollout to distribute to all clusters at once",
-        ));
-    }
+    waves(&spec)?;
     if spec.interval.is_some() && interval(&spec).is_none() {
         return Err(SetFailure::invalid(
             "spec.interval is no duration: write it as 10m".to_owned(),
@@ -171,7 +199,15 @@ mod tests {
             (json!({"source": source, "interval": "1h30m"}), None),
             (
                 json!({"source": source, "rollout": {"waves": [{"percent": 50}]}}),
-                Some("RolloutNotSupported"),
+                None,
+            ),
+            (
+                json!({"source": source, "rollout": {"waves": []}}),
+                Some("InvalidSpec"),
+            ),
+            (
+                json!({"source": source, "rollout": {"waves": [{"healthyFor": "soon"}]}}),
+                Some("InvalidSpec"),
             ),
             (
                 json!({"source": source, "interval": "soon"}),
@@ -217,7 +253,7 @@ mod tests {
                 spec["prune"] = prune.into();
             }
             let set = SetSpec::of(&distribution(&spec));
-            let set = set.object_set(SetContents::Known(Arc::default()));
+            let set = set.object_set(SetContents::Known(Arc::default()), None);
             let found = set.policy.spec.preserve_resources_on_deletion;
             assert_eq!(found, preserves, "{prune:?}");
         }

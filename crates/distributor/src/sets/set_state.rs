@@ -4,13 +4,21 @@ use std::{sync::Arc, time::Duration};
 
 use fleetdex_distribution::{
     plan::DistributionPlan,
-    sets::{ObjectSet, SetContents},
+    sets::{ObjectSet, SetContents, UnreachedContents},
+    template_name::TemplateName,
 };
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{failure::SetFailure, rendering::SetRendering, report::SetReport, set_spec::SetSpec};
+use super::{
+    failure::SetFailure,
+    report::SetReport,
+    set_rendering::{RenderOutcome, RenderedSource},
+    set_rollout::SetRollout,
+    set_spec::SetSpec,
+};
+use crate::control_plane::ControlPlaneObject;
 
 /// How often is looked whether rights of a set have changed, and what it names.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
@@ -19,15 +27,17 @@ const FIRST_PAUSE: Duration = Duration::from_secs(5);
 /// The longest pause after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
-/// What became of a rendering.
-pub type RenderResult = Result<Arc<SetRendering>, SetFailure>;
-
 /// What is known of one set.
 pub struct SetState {
     /// The `Distribution` that `spec` was read from.
     object: Arc<Value>,
     pub(super) spec: SetSpec,
-    pub(super) rendering: Option<Arc<SetRendering>>,
+    pub(super) rendering: Option<RenderedSource>,
+    pub(super) rollout: SetRollout,
+    /// The objects that the last plan placed.
+    pub(super) members: Vec<TemplateName>,
+    /// Why the last plan did not place all of them: the first reason.
+    pub(super) obstacle: Option<String>,
     failure: Option<SetFailure>,
     /// The generation of the last result.
     observed: Option<i64>,
@@ -40,11 +50,14 @@ pub struct SetState {
 
 impl SetState {
     /// Of a `Distribution` that is to be rendered.
-    pub fn new(object: Arc<Value>) -> Self {
+    pub fn new(known: ControlPlaneObject) -> Self {
         Self {
-            spec: SetSpec::of(&object),
-            object,
+            spec: SetSpec::of(&known.object),
+            object: known.object,
             rendering: None,
+            rollout: SetRollout::of(&known.status),
+            members: Vec::new(),
+            obstacle: None,
             failure: None,
             observed: None,
             running: None,
@@ -62,6 +75,10 @@ impl SetState {
         let spec = SetSpec::of(&object);
         self.object = object;
         let is_other = spec.generation != self.spec.generation;
+        if spec.undone != self.spec.undone && self.running.is_none() {
+            // What is to be in force may have to be read.
+            self.due = Instant::now();
+        }
         self.spec = spec;
         if is_other {
             self.running = None;
@@ -72,26 +89,58 @@ impl SetState {
     }
 
     /// Takes over what has been rendered.
-    pub fn finish(&mut self, generation: i64, result: RenderResult) {
-        self.running = None;
-        self.observed = Some(generation);
-        match result {
-            Ok(rendering) => {
-                self.rendering = Some(rendering);
+    pub fn finish(&mut self, generation: i64, outcome: RenderOutcome) {
+        for rendering in &outcome.loaded {
+            self.rollout.add(rendering);
+        }
+        self.rollout.forget(&outcome.forgotten);
+        if self.rendering.is_none() {
+            let before = self.rollout.rendering();
+            self.rendering = before.map(|one| RenderedSource::of_before(Arc::clone(one)));
+        }
+        match outcome.result {
+            Ok(source) => {
+                self.rollout.add(&source.rendering);
+                self.rendering = Some(source);
                 self.failure = None;
                 self.failures = 0;
+                self.running = None;
+                self.observed = Some(generation);
                 self.due = Instant::now() + LOOK_AGAIN;
             }
-            Err(failure) => {
-                if self.failure.as_ref() != Some(&failure) {
-                    tracing::warn!(set = %self.spec.name.shown(), reason = failure.reason, message = %failure.message, "a Distribution cannot be rendered");
-                }
-                self.failure = Some(failure);
-                let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(10));
-                self.due = Instant::now() + pause.min(LONGEST_PAUSE);
-                self.failures += 1;
-            }
+            Err(failure) => self.fail(generation, failure),
         }
+        let newest = self.rendering.as_ref().map(|source| &source.rendering);
+        self.rollout.forget_unneeded(newest);
+    }
+
+    /// Takes over why nothing was rendered.
+    pub fn fail(&mut self, generation: i64, failure: SetFailure) {
+        self.running = None;
+        self.observed = Some(generation);
+        if self.failure.as_ref() != Some(&failure) {
+            tracing::warn!(set = %self.spec.name.shown(), reason = failure.reason, message = %failure.message, "a Distribution cannot be rendered");
+        }
+        self.failure = Some(failure);
+        let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(10));
+        self.due = Instant::now() + pause.min(LONGEST_PAUSE);
+        self.failures += 1;
+    }
+
+    /// Whether what was rendered may be written.
+    pub fn is_writable(&self) -> bool {
+        let stops = |failure: &SetFailure| failure.stops_writing;
+        !self.spec.is_ending
+            && !self.is_suspended()
+            && self.spec.spec.is_ok()
+            && self.spec.has_finalizer
+            && !self.failure.as_ref().is_some_and(stops)
+    }
+
+    /// Whether its clusters get changes one after the other.
+    pub fn has_waves(&self) -> bool {
+        let spec = self.spec.spec.as_ref();
+        spec.is_ok_and(|spec| spec.rollout.is_some())
     }
 
     /// Whether nothing is fetched or written.
@@ -99,46 +148,58 @@ impl SetState {
         self.spec.spec.as_ref().is_ok_and(|spec| spec.suspend)
     }
 
-    fn contents(&self) -> SetContents {
+    /// Its objects, and those of clusters that its rollout has not reached.
+    fn contents(&self) -> Result<(SetContents, Option<UnreachedContents>), String> {
         if self.spec.is_ending {
-            return SetContents::Known(Arc::default());
+            return Ok((SetContents::Known(Arc::default()), None));
         }
-        let unknown = |reason: &str| SetContents::Unknown(reason.to_owned());
         if self.is_suspended() {
-            return unknown("it is suspended");
+            return Err("it is suspended".to_owned());
         }
         if let Err(failure) = &self.spec.spec {
-            return unknown(&failure.message);
+            return Err(failure.message.clone());
         }
         if !self.spec.has_finalizer {
-            return unknown("its finalizer is not written yet");
+            return Err("its finalizer is not written yet".to_owned());
         }
         match (&self.failure, &self.rendering) {
-            (Some(failure), _) if failure.stops_writing => unknown(&failure.message),
-            (_, Some(rendering)) => SetContents::Known(Arc::clone(&rendering.objects)),
-            (Some(failure), None) => unknown(&failure.message),
-            (None, None) => unknown("it has not been rendered yet"),
+            (Some(failure), _) if failure.stops_writing => Err(failure.message.clone()),
+            (_, Some(_)) => self.rollout.contents(),
+            (Some(failure), None) => Err(failure.message.clone()),
+            (None, None) => Err("it has not been rendered yet".to_owned()),
         }
     }
 
     /// The set for a plan.
     pub fn object_set(&self) -> ObjectSet {
-        self.spec.object_set(self.contents())
+        let contents = self.contents();
+        let (contents, unreached) =
+            contents.unwrap_or_else(|reason| (SetContents::Unknown(reason), None));
+        self.spec.object_set(contents, unreached)
+    }
+
+    /// Notes what a plan says of it.
+    pub fn planned(&mut self, plan: &DistributionPlan) {
+        self.rollout.planned(self.contents().is_ok());
+        let planned = plan.bindings.iter();
+        let planned = planned.filter(|one| one.set.as_ref() == Some(&self.spec.name));
+        let mut refused = plan.refused.iter();
+        let refused = refused.find(|one| one.set == self.spec.name);
+        self.obstacle = refused.map(|one| format!("{}: {}", one.resource, one.reason));
+        self.members.clear();
+        for binding in planned {
+            if let Some(reason) = &binding.unschedulable {
+                let obstacle = || format!("{}: {reason}", binding.resource);
+                self.obstacle.get_or_insert_with(obstacle);
+            }
+            self.members.push(binding.resource.clone());
+        }
     }
 
     /// What is to be reported after a plan.
     pub fn report(&self, plan: &DistributionPlan) -> SetReport {
         let refused = plan.refused.iter();
         let refused = refused.filter(|one| one.set == self.spec.name).cloned();
-        let planned = plan.bindings.iter();
-        let planned = planned.filter(|one| one.set.as_ref() == Some(&self.spec.name));
-        let (mut members, mut not_placed) = (Vec::new(), None);
-        for binding in planned {
-            if let Some(reason) = &binding.unschedulable {
-                not_placed.get_or_insert_with(|| format!("{}: {reason}", binding.resource));
-            }
-            members.push(binding.resource.clone());
-        }
         let rests = self.is_suspended() || self.spec.is_ending;
         let now = Some(self.spec.generation).filter(|_| rests);
         SetReport {
@@ -147,11 +208,17 @@ impl SetState {
             is_current: self.observed == Some(self.spec.generation),
             is_ending: self.spec.is_ending,
             is_suspended: self.is_suspended(),
-            rendering: self.rendering.clone(),
+            rendering: self
+                .rendering
+                .as_ref()
+                .map(|one| Arc::clone(&one.rendering)),
             failure: self.failure.clone(),
             refused: refused.collect(),
-            members,
-            not_placed,
+            members: self.members.clone(),
+            not_placed: self.obstacle.clone(),
+            not_known: self.contents().err(),
+            rollout: self.rollout.state().cloned(),
+            has_waves: self.has_waves(),
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use fleetdex_distribution::template_name::TemplateName;
+use fleetdex_distribution::{rollout::SetHealth, template_name::TemplateName};
 
-use super::StatusBoard;
+use super::{CopyReport, StatusBoard};
+use crate::published::PublishedPlan;
 
 /// Bytes of a message of a cluster.
 const LONGEST_MESSAGE: usize = 512;
@@ -18,8 +19,12 @@ pub struct ClusterCount {
     pub applied: i64,
     /// How many of these are not unhealthy.
     pub healthy: i64,
+    /// Of how many it has not said yet how they are.
+    pub unknown: i64,
     /// Why one is missing: the first.
     pub message: String,
+    /// Why one is unhealthy: the first.
+    pub cause: String,
 }
 
 impl ClusterCount {
@@ -27,11 +32,43 @@ impl ClusterCount {
     pub fn is_ready(&self) -> bool {
         self.healthy == self.objects
     }
+
+    /// How the objects are, for a rollout.
+    pub fn health(&self) -> SetHealth {
+        let failed = [&self.message, &self.cause];
+        let failed = failed.into_iter().find(|text| !text.is_empty());
+        match failed {
+            _ if self.is_ready() => SetHealth::Healthy,
+            Some(reason) => SetHealth::Unhealthy(reason.clone()),
+            None => SetHealth::Unknown,
+        }
+    }
+
+    fn add(&mut self, name: &TemplateName, copy: &CopyReport) {
+        self.applied += i64::from(copy.is_applied);
+        let is_sick = copy.health == "Unhealthy";
+        self.healthy += i64::from(copy.is_applied && !is_sick);
+        if !copy.is_applied && self.message.is_empty() {
+            self.message = shown(name, &copy.message);
+        }
+        if copy.is_applied && is_sick && self.cause.is_empty() {
+            let cause = match copy.cause.as_str() {
+                "" => "it is not healthy",
+                cause => cause,
+            };
+            self.cause = shown(name, cause);
+        }
+    }
 }
 
 impl StatusBoard {
-    /// What clusters have of these objects.
-    pub fn count(&self, names: &[TemplateName]) -> BTreeMap<String, ClusterCount> {
+    /// What clusters have of these objects by a plan. What a cluster has said of another plan's
+    /// object counts as not known.
+    pub fn count(
+        &self,
+        names: &[TemplateName],
+        published: &PublishedPlan,
+    ) -> BTreeMap<String, ClusterCount> {
         let state = self.state.lock();
         let mut counts: BTreeMap<String, ClusterCount> = BTreeMap::new();
         for name in names {
@@ -39,24 +76,30 @@ impl StatusBoard {
                 continue;
             };
             let reports = state.reports.get(name);
-            for cluster in &planned.clusters {
+            let targets = planned.clusters.iter();
+            for cluster in targets.filter(|one| !planned.awaiting.contains(&one.name)) {
                 let count = counts.entry(cluster.name.clone()).or_default();
                 count.objects += 1;
                 let copy = reports.and_then(|reports| reports.get(&cluster.name));
-                let Some(copy) = copy.map(|copy| &copy.report) else {
-                    continue;
-                };
-                count.applied += i64::from(copy.is_applied);
-                count.healthy += i64::from(copy.is_applied && copy.health != "Unhealthy");
-                if !copy.is_applied && count.message.is_empty() {
-                    let mut message = format!("{name}: {}", copy.message);
-                    if message.len() > LONGEST_MESSAGE {
-                        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
-                    }
-                    count.message = message;
+                let copy = copy.map(|copy| &copy.report);
+                let desired = published.desired(name, &cluster.name);
+                let desired = desired.map(|desired| &desired.object);
+                let is_current =
+                    |copy: &&CopyReport| !copy.is_applied || copy.of.as_ref() == desired;
+                match copy.filter(is_current) {
+                    Some(copy) => count.add(name, copy),
+                    None => count.unknown += 1,
                 }
             }
         }
         counts
     }
+}
+
+fn shown(name: &TemplateName, reason: &str) -> String {
+    let mut message = format!("{name}: {reason}");
+    if message.len() > LONGEST_MESSAGE {
+        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+    }
+    message
 }

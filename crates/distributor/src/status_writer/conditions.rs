@@ -118,6 +118,9 @@ fn applied(reported: &ReportedBinding<'_>) -> Value {
             _ if planned.suspended.contains(&target.name) => {
                 Some(format!("{}: suspended", target.name))
             }
+            _ if planned.awaiting.contains(&target.name) => {
+                Some(format!("{}: waits for its wave", target.name))
+            }
             Some(report) if report.is_applied => None,
             Some(report) => Some(format!("{}: {}", target.name, report.message)),
             None => Some(format!("{}: not written yet", target.name)),
@@ -163,6 +166,7 @@ fn earlier(reported: &ReportedBinding<'_>) -> BTreeMap<String, CopyReport> {
             message: text("appliedMessage"),
             status: item.get("status").cloned(),
             health,
+            ..CopyReport::default()
         };
         (text("clusterName"), report)
     });

@@ -10,6 +10,8 @@ use crate::{
     sets::{ObjectSet, SetContents, SetName},
 };
 
+mod rollouts;
+
 fn set_name(name: &str) -> SetName {
     SetName {
         namespace: "apps".to_owned(),
