@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    fn rendering(text: String) -> StoredRendering {
+    fn rendering(text: &str) -> StoredRendering {
         StoredRendering {
             digest: Sha256Digest::of(b"inputs"),
             version: "1.2.3".to_owned(),
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_was_packed_is_read_as_it_was() {
-        let kept = rendering("secret".to_owned());
+        let kept = rendering("secret");
         let read = StoredRendering::unpack(&kept.pack().unwrap()).unwrap();
         assert_eq!(read, kept);
         let members: Vec<&String> = read.objects[0].as_object().unwrap().keys().collect();
@@ -132,7 +132,7 @@ mod tests {
             .collect();
         let large = "x".repeat(17 << 20);
         for text in [random, large] {
-            let packed = rendering(text).pack();
+            let packed = rendering(&text).pack();
             assert!(matches!(packed, Err(KeepError::TooLarge)));
         }
     }
