@@ -113,7 +113,7 @@ impl PlannedSetRenderer<'_> {
                 }
                 Ok(said) => {
                     let known = SetContents::Known(Arc::default());
-                    let set = spec.object_set(known);
+                    let set = spec.object_set(known, None);
                     let warnings = &mut planned.warnings;
                     if said.rollout.is_some() {
                         warnings.push(format!(
@@ -132,7 +132,7 @@ impl PlannedSetRenderer<'_> {
                     failed(&mut planned, &shown, &error)
                 }
             };
-            planned.sets.push(spec.object_set(contents));
+            planned.sets.push(spec.object_set(contents, None));
         }
         planned
     }
