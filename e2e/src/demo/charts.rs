@@ -1,5 +1,5 @@
-//! A chart in two of three members, rendered on the control plane: the plan, the objects in the
-//! members, and how the set is.
+//! A chart in two of three members, in two waves, rendered on the control plane: the plan, the
+//! objects in the members, and how the set is.
 
 use std::{fs, time::Duration};
 
@@ -44,7 +44,7 @@ pub async fn show(fleet: &Fleet, session: &Session, operator: &Operator) -> Resu
     let plan = "fleetdex plan -f $DEMO/shelf.yaml --chart $DEMO/shelf";
     show_planned(session, plan, "shelf").await?;
 
-    heading("The same, applied: the chart as an archive in a ConfigMap, and where it goes");
+    heading("The same, applied: the chart as an archive in a ConfigMap, to member1 first");
     show_command(session, "helm package $DEMO/shelf --destination $DEMO").await?;
     show_command(
         session,
@@ -57,14 +57,17 @@ pub async fn show(fleet: &Fleet, session: &Session, operator: &Operator) -> Resu
             found["spec"]["replicas"] == replicas
         })
         .await?;
+        // The next wave waits until this one is healthy.
+        show_command(session, "fleetdex rollout status shelf -n default").await?;
         report_ready(session, member, "shelf", replicas).await?;
     }
+    until_ready(session, operator).await?;
+    show_command(session, "fleetdex rollout status shelf -n default").await?;
     for member in ["member1", "member2", "member3"] {
         let get = "-n default get configmaps,deployments --field-selector metadata.name=shelf";
         show_command(session, &format!("kubectl --context {member} {get}")).await?;
     }
     heading("How the set is: in all clusters, and object by object");
-    until_ready(session, operator).await?;
     show_command(session, "kubectl -n default get distributions").await?;
     show_command(session, "fleetdex distribute status").await?;
     Ok(())
