@@ -57,11 +57,12 @@ pub async fn show(fleet: &Fleet, session: &Session, operator: &Operator) -> Resu
             found["spec"]["replicas"] == replicas
         })
         .await?;
+        until_condition(session, operator, "Rendered").await?;
         // The next wave waits until this one is healthy.
         show_command(session, "fleetdex rollout status shelf -n default").await?;
         report_ready(session, member, "shelf", replicas).await?;
     }
-    until_ready(session, operator).await?;
+    until_condition(session, operator, "Ready").await?;
     show_command(session, "fleetdex rollout status shelf -n default").await?;
     for member in ["member1", "member2", "member3"] {
         let get = "-n default get configmaps,deployments --field-selector metadata.name=shelf";
@@ -91,20 +92,24 @@ async fn until(
     there.await.with_context(|| operator.process().log_tail(20))
 }
 
-async fn until_ready(session: &Session, operator: &Operator) -> Result<()> {
+/// Waits until a condition of the set is true.
+async fn until_condition(session: &Session, operator: &Operator, kind: &str) -> Result<()> {
     let line = "kubectl -n default get distribution shelf -o json";
-    let ready = eventually("the set is ready", DEADLINE, || async {
+    let what = format!("{kind} is True");
+    let is_true = eventually(&what, DEADLINE, || async {
         let found: Value =
             serde_json::from_str(&session.shell(line).await?).context("reading a Distribution")?;
         let conditions = found["status"]["conditions"].as_array();
         let mut conditions = conditions.into_iter().flatten();
-        let ready = conditions.find(|one| one["type"] == "Ready");
+        let condition = conditions.find(|one| one["type"] == kind);
         ensure!(
-            ready.is_some_and(|one| one["status"] == "True"),
+            condition.is_some_and(|one| one["status"] == "True"),
             "{}",
             found["status"]
         );
         Ok(())
     });
-    ready.await.with_context(|| operator.process().log_tail(20))
+    is_true
+        .await
+        .with_context(|| operator.process().log_tail(20))
 }
