@@ -163,12 +163,10 @@ impl ReadInputs {
         policy: &ControlPlaneObject,
         parsed: &mut Memo<ReadSpec<PropagationSpec>>,
     ) {
-        let read = |policy: &ControlPlaneObject| {
-            read_spec(&policy.object, |spec, namespace| {
-                first_problem(&invalid_propagation(spec, namespace))
-            })
-        };
-        if let Some(spec) = self.valid(name, &policy.object, parsed.get(name, policy, read)) {
+        let spec = self.spec(name, policy, parsed, |spec, namespace| {
+            first_problem(&invalid_propagation(spec, namespace))
+        });
+        if let Some(spec) = spec {
             self.plan.policies.push(Policy {
                 namespace: namespace_of(name),
                 name: name.name.clone(),
@@ -184,12 +182,10 @@ impl ReadInputs {
         policy: &ControlPlaneObject,
         parsed: &mut Memo<ReadSpec<OverrideSpec>>,
     ) {
-        let read = |policy: &ControlPlaneObject| {
-            read_spec(&policy.object, |spec, namespace| {
-                first_problem(&invalid_override(spec, namespace))
-            })
-        };
-        if let Some(spec) = self.valid(name, &policy.object, parsed.get(name, policy, read)) {
+        let spec = self.spec(name, policy, parsed, |spec, namespace| {
+            first_problem(&invalid_override(spec, namespace))
+        });
+        if let Some(spec) = spec {
             self.plan.overrides.push(ObjectOverrides {
                 namespace: namespace_of(name),
                 name: name.name.clone(),
@@ -199,16 +195,25 @@ impl ReadInputs {
     }
 
     /// What a user has written; `None`: it is wrong, or is being deleted, and has no effect.
-    fn valid<T>(
+    fn spec<T: DeserializeOwned>(
         &mut self,
         name: &TemplateName,
-        object: &Value,
-        spec: &ReadSpec<T>,
+        object: &ControlPlaneObject,
+        parsed: &mut Memo<ReadSpec<T>>,
+        problem: impl Fn(&T, Option<&str>) -> Option<String>,
     ) -> Option<Arc<T>> {
-        if !text(object, &["metadata", "deletionTimestamp"]).is_empty() {
+        if !text(&*object.object, &["metadata", "deletionTimestamp"]).is_empty() {
             return None;
         }
-        match spec {
+        let read = |object: &ControlPlaneObject| {
+            let spec = T::deserialize(at(&*object.object, &["spec"]));
+            let spec = spec.map_err(|error| error.to_string())?;
+            match problem(&spec, namespace_of(name).as_deref()) {
+                Some(problem) => Err(problem),
+                None => Ok(Arc::new(spec)),
+            }
+        };
+        match parsed.get(name, object, read) {
             Ok(spec) => Some(Arc::clone(spec)),
             Err(problem) => {
                 self.problems.insert(name.clone(), problem.clone());
@@ -310,22 +315,6 @@ impl ReadBinding {
             known: known.ok().filter(is_own),
             problem,
         }
-    }
-}
-
-/// Reads and checks what a user has written.
-fn read_spec<T: DeserializeOwned>(
-    object: &Value,
-    problem: impl Fn(&T, Option<&str>) -> Option<String>,
-) -> ReadSpec<T> {
-    let spec = T::deserialize(at(object, &["spec"])).map_err(|error| error.to_string())?;
-    let namespace = text(object, &["metadata", "namespace"]);
-    match problem(
-        &spec,
-        Some(namespace).filter(|namespace| !namespace.is_empty()),
-    ) {
-        Some(problem) => Err(problem),
-        None => Ok(Arc::new(spec)),
     }
 }
 

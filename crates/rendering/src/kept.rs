@@ -1,7 +1,7 @@
 //! Renderings as they are kept beside the objects that they were made from, so that random values
 //! and generated certificates stay when a process starts again.
 //!
-//! What is read may have been written by somebody else: unpacking is bounded.
+//! Users who may write Secrets can change what is read: unpacking is bounded.
 
 use std::io::{self, Read as _, Write as _};
 

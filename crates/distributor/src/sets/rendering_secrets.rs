@@ -1,8 +1,7 @@
 //! Renderings in Secrets beside their `Distribution`, so that they outlive a process.
 //!
-//! What is in such a Secret may have been written by anybody who may write Secrets in its
-//! namespace: it is bounded when it is read, and the rights of the set bound what of it is written
-//! to clusters.
+//! Users who may write Secrets in the namespace can change what is in such a Secret: it is bounded
+//! when it is read, and the rights of the set bound what of it is written to clusters.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use fleetdex_core::model::causes;

@@ -84,6 +84,7 @@ impl SetRendering {
             bytes,
         })
     }
+
     /// The rights that the objects need. `has_overrides`: they may become others in some clusters.
     pub fn rights(&self, has_overrides: bool) -> &BTreeSet<NeededRight> {
         let [as_they_are, changed] = &self.rights;
