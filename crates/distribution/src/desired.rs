@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The annotation in which `kubectl apply` keeps what it has sent to the control plane.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Answers what objects mean.
 pub trait Operations {

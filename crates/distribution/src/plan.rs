@@ -28,6 +28,7 @@ use crate::{
     templates::never_propagated,
 };
 
+mod alone;
 mod claimed;
 mod companions;
 mod dependencies;
@@ -39,6 +40,7 @@ mod set_members;
 mod values;
 mod writing;
 
+pub use alone::is_change_of_contents;
 use claimed::{Claimed, claimed};
 use companions::CompanionGroups;
 use dependencies::{Dependencies, TemplatesByKind, may_need};

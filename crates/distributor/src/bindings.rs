@@ -323,7 +323,7 @@ fn leaving(
 }
 
 /// Whether a binding is as it shall be; others may have finalizers of their own.
-fn is_as_wanted(current: &Value, wanted: &Value) -> bool {
+pub fn is_as_wanted(current: &Value, wanted: &Value) -> bool {
     let mut wanted = wanted.clone();
     if let Some(metadata) = wanted.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.shift_remove("finalizers");

@@ -24,6 +24,7 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
+    changed_objects::ChangedObjects,
     copy_memory::CopyMemory,
     object_client::FIELD_MANAGER,
     reflector::{Reflect, Reflected},
@@ -107,6 +108,7 @@ impl ControlPlaneObject {
 
 struct ReflectControlPlane {
     changed: Arc<Notify>,
+    changes: Arc<ChangedObjects>,
 }
 
 impl Reflect for ReflectControlPlane {
@@ -144,7 +146,7 @@ impl Reflect for ReflectControlPlane {
     /// A status that changes asks for no other plan.
     fn changed(
         &self,
-        _: &TemplateName,
+        name: &TemplateName,
         before: Option<&ControlPlaneObject>,
         now: Option<&ControlPlaneObject>,
     ) {
@@ -153,7 +155,7 @@ impl Reflect for ReflectControlPlane {
             _ => false,
         };
         if !is_same {
-            self.changed.notify_one();
+            self.changes.add(name);
         }
     }
 
@@ -244,11 +246,13 @@ pub struct ControlPlane {
     looks_for_kinds: watch::Sender<bool>,
     objects: ControlPlaneObjects,
     changed: Arc<Notify>,
+    changes: Arc<ChangedObjects>,
     _discovery: AbortOnDropHandle<()>,
 }
 
 impl ControlPlane {
-    /// `changed` is notified of every change.
+    /// `changed` is notified when anything may have changed, and not of changes of objects: see
+    /// [`ControlPlane::changed_objects`].
     pub fn new(client: Client, changed: Arc<Notify>) -> Self {
         let (sender, served) = watch::channel(Arc::default());
         let looks_for_kinds = watch::Sender::new(false);
@@ -259,6 +263,7 @@ impl ControlPlane {
             looks_for_kinds,
             objects: ControlPlaneObjects::default(),
             changed,
+            changes: Arc::default(),
             _discovery: AbortOnDropHandle::new(tokio::spawn(discovery)),
         }
     }
@@ -266,6 +271,11 @@ impl ControlPlane {
     /// The objects of the followed kinds.
     pub fn objects(&self) -> &ControlPlaneObjects {
         &self.objects
+    }
+
+    /// The objects that change.
+    pub fn changed_objects(&self) -> &Arc<ChangedObjects> {
+        &self.changes
     }
 
     /// What the control plane serves.
@@ -304,6 +314,7 @@ impl ControlPlane {
             };
             let reflect = ReflectControlPlane {
                 changed: Arc::clone(&self.changed),
+                changes: Arc::clone(&self.changes),
             };
             let held = CopyMemory::limited_to(usize::MAX);
             let reflected = Reflected::start(self.client.clone(), collection, reflect, held);

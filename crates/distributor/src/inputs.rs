@@ -328,6 +328,11 @@ fn first_problem<P: std::fmt::Display>(problems: &[P]) -> Option<String> {
     problems.first().map(ToString::to_string)
 }
 
+/// The object of the binding of a name; `None`: the binding is not Fleetdex's.
+pub fn bound_object(name: &TemplateName, binding: &ControlPlaneObject) -> Option<TemplateName> {
+    ReadBinding::of(name, binding).known.map(|known| known.name)
+}
+
 /// The kinds that policies select.
 pub fn selected_kinds(control_plane: &ControlPlaneObjects) -> BTreeSet<KindName> {
     let mut wanted: BTreeSet<KindName> = BTreeSet::new();

@@ -22,6 +22,7 @@ mod applier;
 mod applying;
 mod bindings;
 mod blocking;
+mod changed_objects;
 mod control_plane;
 mod copies;
 mod copy_memory;

@@ -3,6 +3,7 @@
 //! A binding is written before the first object of it is written to a cluster: after a restart the
 //! bindings say where copies may be.
 
+mod changed_templates;
 mod known_bindings;
 
 use std::{
@@ -30,7 +31,7 @@ use fleetdex_distribution::{
 use fleetdex_interpreter::{rules::RuleSet, value::text};
 use tokio::{
     sync::{Notify, watch},
-    time::sleep,
+    time::{Instant, sleep, sleep_until},
 };
 
 use self::known_bindings::KnownBindings;
@@ -51,6 +52,10 @@ use crate::{
 
 /// Changes that come together are planned together.
 const DEBOUNCE: Duration = Duration::from_millis(20);
+/// The same for templates of which only the contents have changed.
+const DEBOUNCE_CONTENTS: Duration = Duration::from_millis(5);
+/// The longest pause after a plan that took long.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// How often is planned although nothing has changed: room, graces and discovery change without
 /// notice.
 const REPEAT: Duration = Duration::from_secs(10);
@@ -102,6 +107,8 @@ pub struct PlannerState {
     made_by: PlanBasis,
     reservations: Reservations,
     parsed: ParsedInputs,
+    /// What the plan that is published was made from.
+    in_force: Option<ReadInputs>,
     known_bindings: KnownBindings,
 }
 
@@ -120,17 +127,30 @@ impl DistributionPlanner {
     pub async fn run(mut self) {
         let mut members = self.clusters.changed();
         let mut served = self.control_plane.served();
+        let changed = Arc::clone(&self.changed);
+        let objects = Arc::clone(self.control_plane.changed_objects());
         loop {
+            let begun = Instant::now();
             let repeat = self.plan_once().await;
-            let changed = Arc::clone(&self.changed);
-            tokio::select! {
-                biased;
-                () = changed.notified() => {}
-                _ = members.changed() => {}
-                _ = served.changed() => {}
-                () = sleep(repeat) => {}
+            let ended = Instant::now();
+            // Plans take half of a processor at most, however much changes.
+            let earliest = ended + (ended - begun).min(LONGEST_PAUSE);
+            loop {
+                tokio::select! {
+                    biased;
+                    () = changed.notified() => break,
+                    _ = members.changed() => break,
+                    _ = served.changed() => break,
+                    () = objects.changed() => {
+                        sleep(DEBOUNCE_CONTENTS).await;
+                        if !self.plan_changed().await {
+                            break;
+                        }
+                    }
+                    () = sleep_until(ended + repeat) => break,
+                }
             }
-            sleep(DEBOUNCE).await;
+            sleep_until(earliest.max(Instant::now() + DEBOUNCE)).await;
         }
     }
 
@@ -147,6 +167,8 @@ impl DistributionPlanner {
     /// Makes a plan, and publishes it. Returns after which time it is made again although nothing
     /// changes.
     async fn plan_once(&mut self) -> Duration {
+        self.state.in_force = None;
+        self.control_plane.changed_objects().take();
         let wanted = self.wanted_kinds();
         self.control_plane.follow(&wanted);
         let unserved = self.unserved(&wanted);
@@ -220,6 +242,7 @@ impl DistributionPlanner {
         self.rebalancers.write(objects, &read).await;
         self.sets.planned(&plan, &read).await;
         self.publish(&plan, &read, leftovers, is_complete, written.unwritten);
+        self.state.in_force = Some(read);
     }
 
     /// What is not known of the control plane.

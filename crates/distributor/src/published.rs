@@ -38,6 +38,16 @@ impl DesiredObject {
     }
 }
 
+impl From<&PlannedObject> for DesiredObject {
+    fn from(planned: &PlannedObject) -> Self {
+        Self {
+            object: planned.object.clone(),
+            overwrites: planned.overwrites,
+            is_only_needed: planned.is_only_needed,
+        }
+    }
+}
+
 /// What a cluster shall have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DesiredCluster {
@@ -128,14 +138,8 @@ impl PublishedPlan {
                 let kinds = of_kind.first().map(|one| one.resource.kind_name());
                 cluster.kinds.extend(kinds);
             }
-            let desired = objects.iter().map(|one| {
-                let desired = DesiredObject {
-                    object: one.object.clone(),
-                    overwrites: one.overwrites,
-                    is_only_needed: one.is_only_needed,
-                };
-                (one.resource.clone(), desired)
-            });
+            let desired = objects.iter();
+            let desired = desired.map(|one| (one.resource.clone(), DesiredObject::from(one)));
             cluster.objects = desired.collect();
         }
         for one in &plan.conflicts {
@@ -161,6 +165,23 @@ impl PublishedPlan {
     pub fn desired(&self, name: &TemplateName, cluster: &str) -> Option<&DesiredObject> {
         let desired = self.clusters.get(cluster)?.objects.get(name);
         desired.filter(|_| !self.unwritten.contains(name))
+    }
+
+    /// Whether a cluster shall have an object of this name.
+    pub fn has(&self, object: &PlannedObject) -> bool {
+        let cluster = self.clusters.get(&object.cluster);
+        cluster.is_some_and(|cluster| cluster.objects.contains_key(&object.resource))
+    }
+
+    /// Clusters get these objects instead of those with their names.
+    pub fn change(&mut self, objects: &[PlannedObject]) {
+        for object in objects.iter().filter(|object| !object.is_only_needed) {
+            if let Some(cluster) = self.clusters.get_mut(&object.cluster) {
+                let desired = DesiredObject::from(object);
+                let objects = &mut Arc::make_mut(cluster).objects;
+                objects.insert(object.resource.clone(), desired);
+            }
+        }
     }
 
     /// Objects whose bindings do not say yet where they go stay in `clusters` as they are here.

@@ -302,6 +302,13 @@ impl StatusBoard {
         std::mem::take(&mut self.state.lock().changed)
     }
 
+    /// Whether the last plan has this binding.
+    pub fn is_planned(&self, binding: &PlannedBinding) -> bool {
+        let state = self.state.lock();
+        let planned = state.bindings.get(&binding.resource);
+        planned.is_some_and(|(planned, _)| planned == binding)
+    }
+
     /// What is known of an object; `None`: it is not distributed.
     pub fn of(&self, name: &TemplateName) -> Option<BindingReport> {
         let state = self.state.lock();

@@ -9,6 +9,7 @@ use crate::{
     templates::CONTROL_PLANE_LABEL,
 };
 
+mod alone;
 mod failover;
 mod sets;
 

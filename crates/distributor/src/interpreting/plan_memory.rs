@@ -159,6 +159,11 @@ impl PlanMemory {
         self.required.borrow().clone()
     }
 
+    /// Whether the last plan has questions.
+    pub fn has_questions(&self) -> bool {
+        !self.open.borrow().is_empty()
+    }
+
     /// Asks the questions of the last plan, and waits some time for the answers. Returns whether
     /// there are new ones; `changed` is notified of those that come later.
     pub async fn ask(&mut self, interpreting: &Interpreting, changed: &Arc<Notify>) -> bool {
@@ -258,6 +263,11 @@ impl PlanOperations<'_> {
     /// Begins a plan with these templates: what was made of one that has not changed is kept.
     pub fn begin<'t>(&self, templates: impl IntoIterator<Item = &'t NamedTemplate>) {
         self.memory.required.borrow_mut().clear();
+        self.go_on(templates);
+    }
+
+    /// Goes on with templates of the last plan that are others now.
+    pub fn go_on<'t>(&self, templates: impl IntoIterator<Item = &'t NamedTemplate>) {
         let mut memos = self.memory.templates.borrow_mut();
         for template in templates {
             memos.begin(template);

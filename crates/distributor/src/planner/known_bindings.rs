@@ -11,35 +11,61 @@ use fleetdex_distribution::{
     template_name::TemplateName,
 };
 use fleetdex_interpreter::value::text;
+use serde_json::Value;
 
-use crate::{bindings::WrittenBindings, inputs::ReadInputs};
+use crate::{
+    bindings::{WrittenBindings, is_as_wanted},
+    control_plane::ControlPlaneObject,
+    inputs::ReadInputs,
+};
 
 /// What is known of bindings beyond what was read.
 #[derive(Default)]
 pub struct KnownBindings {
-    /// What was written, with the mark by which it is recognised.
-    written: BTreeMap<TemplateName, (String, Arc<PreviousPlacement>)>,
+    /// What was written.
+    written: BTreeMap<TemplateName, WrittenBinding>,
     /// What bindings said that a user has deleted while their objects stay.
     let_go: BTreeMap<TemplateName, Arc<PreviousPlacement>>,
 }
 
+/// A binding as it was written.
+struct WrittenBinding {
+    wanted: Value,
+    /// Where its object is.
+    previous: Arc<PreviousPlacement>,
+}
+
+impl WrittenBinding {
+    /// By which it is recognised.
+    fn mark(&self) -> &str {
+        mark(&self.wanted)
+    }
+}
+
+fn mark(binding: &Value) -> &str {
+    text(binding, &["metadata", "annotations", WRITTEN_ANNOTATION])
+}
+
 impl KnownBindings {
+    /// Whether the binding of an object is as it was written, and no plan knows that yet.
+    pub fn is_written(&self, name: &TemplateName, binding: &ControlPlaneObject) -> bool {
+        let written = self.written.get(name);
+        written.is_some_and(|written| is_as_wanted(&binding.object, &written.wanted))
+    }
+
     /// Completes what was read.
     pub fn complete(&mut self, read: &mut ReadInputs) {
         let bindings = &read.bindings;
-        self.written.retain(|name, (mark, _)| {
+        self.written.retain(|name, written| {
             let current = bindings.get(name);
-            !current.is_some_and(|current| {
-                let path = ["metadata", "annotations", WRITTEN_ANNOTATION];
-                text(&*current.object, &path) == mark
-            })
+            !current.is_some_and(|current| mark(&current.object) == written.mark())
         });
-        for (name, (_, previous)) in &self.written {
+        for (name, written) in &self.written {
             let known = read.plan.previous.get(name);
             let previous = PreviousPlacement {
                 // Of those the status says more.
                 is_rebalanced: known.is_some_and(|known| known.is_rebalanced),
-                ..PreviousPlacement::clone(previous)
+                ..PreviousPlacement::clone(&written.previous)
             };
             read.plan.previous.insert(name.clone(), Arc::new(previous));
         }
@@ -73,13 +99,14 @@ impl KnownBindings {
             let Ok(known) = KnownBinding::read(wanted) else {
                 continue;
             };
-            let path = ["metadata", "annotations", WRITTEN_ANNOTATION];
-            let mark = text(wanted, &path).to_owned();
             let previous = PreviousPlacement {
                 affinity_name: binding.affinity_name.clone(),
                 ..Arc::unwrap_or_clone(known.previous)
             };
-            let written = (mark, Arc::new(previous));
+            let written = WrittenBinding {
+                wanted: wanted.clone(),
+                previous: Arc::new(previous),
+            };
             self.written.insert(name.clone(), written);
         }
         self.let_go.retain(|name, _| leftovers.has_template(name));
