@@ -11,6 +11,7 @@ use crate::{
 
 mod failover;
 mod sets;
+mod template_waves;
 
 struct BuiltIn;
 
