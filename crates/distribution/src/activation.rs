@@ -106,7 +106,7 @@ pub fn creation_time(object: &Value) -> Option<Timestamp> {
 
 /// The hash of what users write: everything but the status, and in `metadata` labels and
 /// annotations that no controller has set.
-fn content_hash(object: &Value) -> String {
+pub fn content_hash(object: &Value) -> String {
     let own = |member: &str| -> Map<String, Value> {
         let all = map(object, &["metadata", member]).into_iter().flatten();
         let is_own = |(key, _): &(&String, &Value)| {

@@ -14,6 +14,7 @@ use crate::{
     failover::PRODUCER,
     placing::PreviousPlacement,
     plan::PlannedBinding,
+    rollout::{RESUME, ResumedWave, RolloutState},
     sets::{SetName, bound_object},
     template_name::TemplateName,
 };
@@ -34,6 +35,9 @@ const ACTIVATED_FOR: &str = "distribute.fleetdex.io/activated-for";
 
 /// The annotation of a binding with the replicas of clusters by the stable revision of its set.
 const STABLE_REPLICAS: &str = "distribute.fleetdex.io/stable-replicas";
+
+/// The annotation of a binding with how far the waves of its object are.
+const ROLLOUT_STATUS: &str = "distribute.fleetdex.io/rollout-status";
 
 /// Why an object leaves a cluster that its policy does not want any more.
 const MOVED: &str = "Moved";
@@ -100,7 +104,8 @@ impl KnownBinding {
     pub fn read(binding: &Value) -> Result<Self, InvalidBinding> {
         let set = SetName::of_binding(binding).map(Arc::new);
         let name = bound_object(binding, set.as_deref());
-        let applied = text(binding, &["metadata", "annotations", APPLIED_PLACEMENT]);
+        let annotation = |key: &str| text(binding, &["metadata", "annotations", key]);
+        let applied = annotation(APPLIED_PLACEMENT);
         let placement: Option<ClusterPlacement> = match applied {
             "" => None,
             json => Some(serde_json::from_str(json)?),
@@ -123,7 +128,7 @@ impl KnownBinding {
             required_by: requirers(binding),
             is_needed_only: at(binding, &["spec", "placement"]).is_null(),
             claimed_by: PolicyName::of_annotations(binding),
-            activated_for: Some(text(binding, &["metadata", "annotations", ACTIVATED_FOR]))
+            activated_for: Some(annotation(ACTIVATED_FOR))
                 .filter(|hash| !hash.is_empty())
                 .map(str::to_owned),
             placement,
@@ -132,11 +137,11 @@ impl KnownBinding {
                 .is_some_and(|triggered| last_scheduled.is_some_and(|last| triggered > last)),
             preserves: flag(binding, &["spec", "preserveResourcesOnDeletion"]),
             // Users may write it: what cannot be read is not known.
-            stable: serde_json::from_str(text(
-                binding,
-                &["metadata", "annotations", STABLE_REPLICAS],
-            ))
-            .ok(),
+            stable: serde_json::from_str(annotation(STABLE_REPLICAS)).ok(),
+            rollout: serde_json::from_str(annotation(ROLLOUT_STATUS))
+                .ok()
+                .and_then(|status| RolloutState::read(&status)),
+            resumed: ResumedWave::parse(annotation(RESUME)),
             set,
         };
         Ok(Self {
@@ -207,8 +212,13 @@ pub fn binding(
     if let Some(stable) = &planned.stable {
         annotations.insert(STABLE_REPLICAS.to_owned(), json!(stable).to_string().into());
     }
+    if let Some(rollout) = &planned.rollout {
+        let status = json!(rollout.status(Vec::new())).to_string();
+        annotations.insert(ROLLOUT_STATUS.to_owned(), status.into());
+    }
     if let Some(set) = &planned.set {
         annotations.extend(set.annotations());
+        metadata["labels"] = set.labels().into();
         metadata["ownerReferences"] = json!([set.owner_reference()]);
     }
     if !annotations.is_empty() {

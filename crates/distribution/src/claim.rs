@@ -58,7 +58,7 @@ impl Policy {
 }
 
 /// Which policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PolicyName {
     /// Its namespace; `None`: it is cluster-scoped.
     pub namespace: Option<String>,

@@ -44,6 +44,9 @@ pub struct PlacementReport {
     /// need.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
+    /// The set that it belongs to, as namespace and name.
+    #[serde(skip)]
+    pub set: Option<(String, String)>,
     /// The replicas of the object; `None` for an object without replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i64>,
@@ -105,6 +108,7 @@ impl PlacementReport {
                 Some(set) => Some(set.shown()),
                 None => PolicyName::of_annotations(binding).map(|policy| shown_policy(&policy)),
             },
+            set: set.map(|set| (set.namespace, set.name)),
             replicas: reader.replicas,
             not_placed,
             clusters: reader.rows(),

@@ -37,6 +37,7 @@ mod leftovers;
 mod rolled_out;
 mod set_change;
 mod set_members;
+mod template_waves;
 mod values;
 mod writing;
 
@@ -374,6 +375,7 @@ impl<'a, O: Operations> Planner<'a, O> {
         if let Some(change) = &one.change {
             binding.roll_out(change, noted);
         }
+        binding.roll_out_in_waves(one, &clusters, noted, self.inputs);
         PlacedTemplate {
             binding,
             shares,

@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-pub use self::waves::{WaveRules, waves};
+pub use self::waves::{InvalidWaves, TemplateWaves, WaveRules, waves};
 use crate::cluster::TargetCluster;
 
-/// The annotation of a set that resumes a wave: `<revision>/<wave>`.
+/// The annotation of a set or a binding that resumes a wave: `<revision>/<wave>`.
 pub const RESUME: &str = "distribute.fleetdex.io/resume";
 /// The annotation of a set that undoes a revision.
 pub const UNDO: &str = "distribute.fleetdex.io/undo";

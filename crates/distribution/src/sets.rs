@@ -24,9 +24,10 @@ pub const SET_KIND: &str = "Distribution";
 
 /// The annotation of an object that keeps its copies when it leaves its set, as in helm.
 const RESOURCE_POLICY: &str = "helm.sh/resource-policy";
-/// The annotations of a binding with the set of its object.
+/// The annotation of a binding with the name of its object's set.
 const SET_ANNOTATION: &str = "distribute.fleetdex.io/distribution";
-const SET_UID_ANNOTATION: &str = "distribute.fleetdex.io/distribution-uid";
+/// The label of a binding with the UID of that set, by which its bindings are selected.
+pub const SET_UID_LABEL: &str = "distribute.fleetdex.io/distribution-uid";
 /// So many digits of a hash tell the objects of a set from others with the same name.
 const HASH_DIGITS: usize = 10;
 
@@ -96,10 +97,11 @@ pub struct RefusedMember {
 }
 
 impl SetName {
-    /// The set that the annotations of a binding name.
+    /// The set that a binding names.
     pub fn of_binding(binding: &Value) -> Option<Self> {
-        let annotation = |key: &str| text(binding, &["metadata", "annotations", key]).to_owned();
-        let (name, uid) = (annotation(SET_ANNOTATION), annotation(SET_UID_ANNOTATION));
+        let of = |member: &str, key: &str| text(binding, &["metadata", member, key]).to_owned();
+        let name = of("annotations", SET_ANNOTATION);
+        let uid = of("labels", SET_UID_LABEL);
         (!name.is_empty() && !uid.is_empty()).then(|| Self {
             namespace: text(binding, &["metadata", "namespace"]).to_owned(),
             name,
@@ -121,14 +123,12 @@ impl SetName {
 
     /// The annotations that name it in a binding.
     pub(crate) fn annotations(&self) -> Map<String, Value> {
-        let entries = [
-            (SET_ANNOTATION, &self.name),
-            (SET_UID_ANNOTATION, &self.uid),
-        ];
-        let entries = entries.into_iter();
-        entries
-            .map(|(key, value)| (key.to_owned(), value.as_str().into()))
-            .collect()
+        Map::from_iter([(SET_ANNOTATION.to_owned(), self.name.as_str().into())])
+    }
+
+    /// The labels that select its bindings.
+    pub(crate) fn labels(&self) -> Map<String, Value> {
+        Map::from_iter([(SET_UID_LABEL.to_owned(), self.uid.as_str().into())])
     }
 
     /// The reference by which a binding belongs to it.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use fleetdex_clusters::MemberState;
-use fleetdex_core::model::{ClusterName, split_api_version};
+use fleetdex_core::model::{ClusterName, causes, split_api_version};
 use fleetdex_crds::policy::{
     OverrideSpec, PropagationSpec,
     validation::{invalid_override, invalid_propagation},
@@ -20,7 +20,9 @@ use fleetdex_distribution::{
     claim::{Policy, allowed_clusters},
     failover::HealthInClusters,
     overrides::ObjectOverrides,
+    placing::PreviousPlacement,
     plan::DistributionInputs,
+    rollout::{SetHealth, TemplateWaves},
     sets::is_of_set,
     template_name::{KindName, NamedTemplate, TemplateName},
     templates::is_never_propagated,
@@ -57,6 +59,7 @@ pub struct ReadInputs {
 #[derive(Default)]
 pub struct ParsedInputs {
     policies: Memo<ReadSpec<PropagationSpec>>,
+    waves: Memo<Result<Option<TemplateWaves>, String>>,
     overrides: Memo<ReadSpec<OverrideSpec>>,
     bindings: Memo<ReadBinding>,
     clusters: ParsedClusters,
@@ -82,7 +85,7 @@ pub fn read(
     read.add_clusters(control_plane, members, &mut parsed.clusters);
     for kind in [kinds::PROPAGATION_POLICY, kinds::CLUSTER_PROPAGATION_POLICY] {
         for (name, object) in control_plane.named_objects(&kind_name(kind)) {
-            read.add_policy(&name, &object, &mut parsed.policies);
+            read.add_policy(&name, &object, parsed);
         }
     }
     for kind in [kinds::OVERRIDE_POLICY, kinds::CLUSTER_OVERRIDE_POLICY] {
@@ -103,6 +106,7 @@ pub fn read(
     }
     read.add_templates(control_plane);
     parsed.policies.forget_unused();
+    parsed.waves.forget_unused();
     parsed.overrides.forget_unused();
     parsed.bindings.forget_unused();
     read
@@ -129,6 +133,21 @@ impl ReadInputs {
                 self.plan.health.insert(name.clone(), health);
             }
         }
+    }
+
+    /// Adds how objects are in their clusters whose policies have waves, by what was published.
+    pub fn add_wave_health(
+        &mut self,
+        health_of: impl Fn(&TemplateName) -> BTreeMap<String, SetHealth>,
+    ) {
+        let has_waves = |previous: &PreviousPlacement| {
+            let policy = previous.claimed_by.as_ref();
+            policy.is_some_and(|policy| self.plan.waves.contains_key(policy))
+        };
+        let bound = self.plan.previous.iter();
+        let bound = bound.filter(|(_, previous)| has_waves(previous));
+        let health = bound.map(|(name, _)| (name.clone(), health_of(name)));
+        self.plan.wave_health = health.collect();
     }
 
     /// Whether objects of the kind of this one are known.
@@ -160,20 +179,33 @@ impl ReadInputs {
     fn add_policy(
         &mut self,
         name: &TemplateName,
-        policy: &ControlPlaneObject,
-        parsed: &mut Memo<ReadSpec<PropagationSpec>>,
+        object: &ControlPlaneObject,
+        parsed: &mut ParsedInputs,
     ) {
-        let spec = self.spec(name, policy, parsed, |spec, namespace| {
+        let spec = self.spec(name, object, &mut parsed.policies, |spec, namespace| {
             first_problem(&invalid_propagation(spec, namespace))
         });
-        if let Some(spec) = spec {
-            self.plan.policies.push(Policy {
-                namespace: namespace_of(name),
-                name: name.name.clone(),
-                created: creation_time(&policy.object),
-                spec,
-            });
+        let Some(spec) = spec else {
+            return;
+        };
+        let policy = Policy {
+            namespace: namespace_of(name),
+            name: name.name.clone(),
+            created: creation_time(&object.object),
+            spec,
+        };
+        match parsed.waves.get(name, object, waves) {
+            Ok(None) => {}
+            Ok(Some(waves)) => {
+                let waves = waves.clone();
+                self.plan.waves.insert(policy.policy_name(), waves);
+            }
+            Err(problem) => {
+                self.problems.insert(name.clone(), problem.clone());
+                return;
+            }
         }
+        self.plan.policies.push(policy);
     }
 
     fn add_override(
@@ -316,6 +348,11 @@ impl ReadBinding {
             problem,
         }
     }
+}
+
+/// The waves of a policy, if it has some; an error: what is wrong with them.
+fn waves(policy: &ControlPlaneObject) -> Result<Option<TemplateWaves>, String> {
+    TemplateWaves::of_policy(&policy.object).map_err(|error| causes(&error))
 }
 
 /// The namespace of an object; `None`: it is cluster-scoped.

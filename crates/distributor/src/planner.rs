@@ -24,7 +24,7 @@ use fleetdex_distribution::{
     cluster::TargetCluster,
     overrides::ObjectOverrides,
     placing::PreviousPlacement,
-    plan::{self, DistributionPlan, Leftovers},
+    plan::{self, DistributionPlan, Leftovers, PlannedBinding},
     sets::{ObjectSet, SetName},
     template_name::{KindName, TemplateName},
 };
@@ -61,6 +61,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 const REPEAT: Duration = Duration::from_secs(10);
 /// The pause while something is not known yet.
 const NOT_KNOWN_YET: Duration = Duration::from_secs(1);
+/// The pause while templates are rolled out in waves.
+const NEXT_WAVE: Duration = Duration::from_secs(1);
 /// The pause before a plan that is known to be needed.
 const SOON: Duration = Duration::from_millis(200);
 /// After so many bindings a plan is published as far as it is written.
@@ -201,6 +203,13 @@ impl DistributionPlanner {
         read.add_health((self.clock)(), |name, needs_status| {
             self.board.health_of(name, needs_status)
         });
+        read.add_wave_health(|name| {
+            let counts = self.board.count(std::slice::from_ref(name), &published);
+            let counts = counts.into_iter();
+            counts
+                .map(|(cluster, count)| (cluster, count.health()))
+                .collect()
+        });
         self.state.reservations.reserve(&mut read.plan.room);
         self.forget_what_has_changed(&read);
         let Some((read, plan)) = self.planned(read).await else {
@@ -209,9 +218,14 @@ impl DistributionPlanner {
         };
         let required = self.state.memory.required_kinds();
         let has_other_kinds = !required.is_subset(&wanted);
+        let is_rolling_out = plan.bindings.iter().any(PlannedBinding::is_rolling_out);
         self.apply(plan, read, is_complete && !has_other_kinds)
             .await;
-        if has_other_kinds { SOON } else { REPEAT }
+        match (has_other_kinds, is_rolling_out) {
+            (true, _) => SOON,
+            (false, true) => NEXT_WAVE,
+            (false, false) => REPEAT,
+        }
     }
 
     /// Writes bindings, and publishes.

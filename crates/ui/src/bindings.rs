@@ -1,7 +1,9 @@
 //! Questions about the bindings of the control plane: what is distributed, and what has become of
 //! it.
 
-use fleetdex_distribution::{placement_report::PlacementReport, template_name::TemplateName};
+use fleetdex_distribution::{
+    placement_report::PlacementReport, sets::SetName, template_name::TemplateName,
+};
 
 /// Which bindings a view asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +17,13 @@ pub enum BindingsQuestion {
     },
     /// A page of those of objects without a namespace.
     ClusterScoped {
+        /// Where the page begins; empty: the first page.
+        continue_token: String,
+    },
+    /// A page of those of a set's objects.
+    OfSet {
+        /// The set.
+        set: SetName,
         /// Where the page begins; empty: the first page.
         continue_token: String,
     },

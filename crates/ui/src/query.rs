@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use async_trait::async_trait;
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
+use fleetdex_crds::distribution::Distribution;
 use fleetdex_query_api::{
     answer::{Answer, Explanation, FleetReport, FoundObject, RelatedObjectList, Table},
     group::BASE,
@@ -38,6 +39,10 @@ pub trait QueryApi: Send + Sync {
 
     /// The bindings of the control plane that the caller may read.
     async fn bindings(&self, question: BindingsQuestion) -> Result<BindingsPage, QueryRefusal>;
+
+    /// A `Distribution` of the control plane, if the caller may read it.
+    async fn distribution(&self, namespace: &str, name: &str)
+    -> Result<Distribution, QueryRefusal>;
 }
 
 /// What the query API replies with.

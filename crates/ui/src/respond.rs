@@ -136,6 +136,14 @@ pub async fn respond(api: &dyn QueryApi, path: &str, query: &str, user: &str) ->
         [""] => views::search(api, &parameters).await,
         ["fleet"] => views::fleet(api, &parameters).await,
         ["distribution"] if api.distributes() => views::distribution(api, &parameters).await,
+        ["distribution", "sets", namespace, name] if api.distributes() => {
+            match (decoded(namespace), decoded(name)) {
+                (Some(namespace), Some(name)) => {
+                    views::distributed_set(api, &namespace, &name, &parameters).await
+                }
+                _ => views::not_found(path),
+            }
+        }
         ["clusters", cluster, native @ ..] => match object_address(cluster, native) {
             Some(object) if parameters.get("format") == "yaml" => {
                 return views::download(api, &object).await;

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use axum::{body::Body, response::Response};
+use fleetdex_crds::distribution::Distribution;
 use fleetdex_query_api::answer::Answer;
 use http::StatusCode;
 use http_body_util::BodyExt as _;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Accept, BindingsPage, BindingsQuestion, QueryApi, QueryRefusal, QueryReply, respond,
-    tests::distribution::{BINDINGS, prepared_bindings},
+    tests::distribution::{BINDINGS, SETS, prepared_bindings},
 };
 
 mod distribution;
@@ -58,6 +59,23 @@ impl QueryApi for PreparedApi {
         let bindings = self.0.iter().find(|(start, _)| *start == BINDINGS);
         let bindings = bindings.and_then(|(_, bindings)| bindings.as_array());
         prepared_bindings(bindings.map_or(&[], Vec::as_slice), &question)
+    }
+
+    async fn distribution(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Distribution, QueryRefusal> {
+        let mut sets = self.0.iter().filter(|(start, _)| *start == SETS);
+        let is_it = |set: &Value| {
+            set["metadata"]["namespace"] == namespace && set["metadata"]["name"] == name
+        };
+        let set = sets.find(|(_, set)| is_it(set));
+        let set = set.map(|(_, set)| serde_json::from_value(set.clone()).unwrap());
+        set.ok_or_else(|| QueryRefusal {
+            status: StatusCode::NOT_FOUND,
+            message: "no set".to_owned(),
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! The views.
 
 mod compare;
+mod distributed_set;
 mod distribution;
 mod fleet;
 mod object;
@@ -13,6 +14,7 @@ use maud::{Markup, html};
 
 pub(crate) use self::{
     compare::compare,
+    distributed_set::distributed_set,
     distribution::distribution,
     fleet::fleet,
     object::{download, object},

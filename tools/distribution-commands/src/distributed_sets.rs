@@ -126,10 +126,11 @@ mod tests {
         };
         let binding = |api_version: &str, kind: &str, name: &str| {
             json!({
-                "metadata": {"namespace": "shop", "annotations": {
-                    "distribute.fleetdex.io/distribution": "web",
-                    "distribute.fleetdex.io/distribution-uid": "u",
-                }},
+                "metadata": {
+                    "namespace": "shop",
+                    "annotations": {"distribute.fleetdex.io/distribution": "web"},
+                    "labels": {"distribute.fleetdex.io/distribution-uid": "u"},
+                },
                 "spec": {"resource": {"apiVersion": api_version, "kind": kind, "name": name}},
             })
         };

@@ -8,7 +8,7 @@ use std::{
 use fleetdex_cli::documents::SourceDocument;
 use fleetdex_core::{
     kinds,
-    model::{CLUSTER_ANNOTATION, Gvk},
+    model::{CLUSTER_ANNOTATION, Gvk, causes},
 };
 use fleetdex_crds::{
     cluster::Cluster,
@@ -23,6 +23,7 @@ use fleetdex_distribution::{
     claim::{Policy, allowed_clusters},
     cluster::TargetCluster,
     overrides::ObjectOverrides,
+    rollout::TemplateWaves,
     room::ClusterRoom,
     template_name::TemplateName,
 };
@@ -195,12 +196,17 @@ impl InputReader {
             ("policy.karmada.io", "PropagationPolicy" | "ClusterPropagationPolicy") => {
                 let spec: PropagationSpec = origin.decode(at(&object, &["spec"]).clone())?;
                 origin.valid(&invalid_propagation(&spec, namespace.as_deref()))?;
-                plan.policies.push(Policy {
+                let waves = TemplateWaves::of_policy(&object);
+                let policy = Policy {
                     namespace,
                     name: name.name.clone(),
                     created: creation_time(&object),
                     spec: Arc::new(spec),
-                });
+                };
+                if let Some(waves) = waves.map_err(|error| origin.wrong(causes(&error)))? {
+                    plan.waves.insert(policy.policy_name(), waves);
+                }
+                plan.policies.push(policy);
             }
             ("policy.karmada.io", "OverridePolicy" | "ClusterOverridePolicy") => {
                 let spec: OverrideSpec = origin.decode(at(&object, &["spec"]).clone())?;

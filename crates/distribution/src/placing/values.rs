@@ -5,7 +5,13 @@ use std::{collections::BTreeSet, sync::Arc};
 use fleetdex_crds::{binding::GracefulEvictionTask, policy::ClusterPlacement};
 use serde::Serialize;
 
-use crate::{claim::PolicyName, division::Shares, sets::SetName, template_name::KindName};
+use crate::{
+    claim::PolicyName,
+    division::Shares,
+    rollout::{ResumedWave, RolloutState},
+    sets::SetName,
+    template_name::KindName,
+};
 
 /// What is placed.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +55,10 @@ pub struct PreviousPlacement {
     pub set: Option<Arc<SetName>>,
     /// The replicas of clusters by the stable revision of its set, while another one is rolled out.
     pub stable: Option<Shares>,
+    /// How far its waves are.
+    pub rollout: Option<RolloutState>,
+    /// The wave that a user resumes.
+    pub resumed: Option<ResumedWave>,
 }
 
 impl PreviousPlacement {

@@ -12,6 +12,7 @@ use crate::{
 mod alone;
 mod failover;
 mod sets;
+mod template_waves;
 
 struct BuiltIn;
 

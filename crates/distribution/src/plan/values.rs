@@ -22,6 +22,7 @@ use crate::{
     object_text::ObjectText,
     overrides::ObjectOverrides,
     placing::{NotChosen, Placed, PlacedReplicas, PreviousPlacement},
+    rollout::{RolloutPhase, RolloutState, SetHealth, TemplateWaves},
     room::ClusterRoom,
     sets::{ObjectSet, RefusedMember, SetName},
     template_name::{NamedTemplate, TemplateName},
@@ -52,6 +53,10 @@ pub struct DistributionInputs {
     pub observed: BTreeMap<String, BTreeMap<TemplateName, Value>>,
     /// All sets of objects.
     pub sets: Vec<ObjectSet>,
+    /// In which order clusters get changed templates, by policy.
+    pub waves: BTreeMap<PolicyName, TemplateWaves>,
+    /// How objects are in their clusters, for those whose policies have waves.
+    pub wave_health: BTreeMap<TemplateName, BTreeMap<String, SetHealth>>,
     /// Whether all sets are known. If not, what bindings say of sets that are not here stays.
     pub knows_sets: bool,
 }
@@ -102,7 +107,7 @@ pub struct PlannedBinding {
     /// The clusters to which nothing is written for the time being.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub suspended: Vec<String>,
-    /// The clusters that get it with a later wave of its set, and have nothing of it yet.
+    /// The clusters that get it, or its change, with a later wave.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub awaiting: BTreeSet<String>,
     /// The clusters that it is evicted from: see [`crate::failover`].
@@ -126,6 +131,9 @@ pub struct PlannedBinding {
     /// The replicas of clusters by the stable revision of its set, while another one is rolled out.
     #[serde(skip)]
     pub stable: Option<Shares>,
+    /// How far its waves are.
+    #[serde(skip)]
+    pub rollout: Option<RolloutState>,
     /// Whether its set does not have it any more, and it stays where a rollout has not come to.
     #[serde(skip)]
     pub is_removed: bool,
@@ -244,6 +252,7 @@ impl PlannedBinding {
             claimed_by: None,
             set: None,
             stable: None,
+            rollout: None,
             is_removed: false,
             resting_requirers: Vec::new(),
             lazy: None,
@@ -277,6 +286,12 @@ impl PlannedBinding {
             .filter(|task| !failover.is_over(task, &self.clusters));
         self.staying = staying.map(|task| task.from_cluster.clone()).collect();
         self.evictions = evictions;
+    }
+
+    /// Whether a wave may become healthy, fail or begin although nothing else changes.
+    pub fn is_rolling_out(&self) -> bool {
+        let rollout = self.rollout.as_ref();
+        rollout.is_some_and(|rollout| rollout.phase != RolloutPhase::Complete)
     }
 
     /// Whether it has been evicted from a cluster that may still have a copy.
@@ -341,6 +356,7 @@ impl PlannedBinding {
             .collect();
         self.unschedulable = Some(reason);
         self.stable.clone_from(&previous.stable);
+        self.rollout.clone_from(&previous.rollout);
         self.evictions.clone_from(&previous.evictions);
         let evictions = self.evictions.iter();
         self.staying = evictions.map(|task| task.from_cluster.clone()).collect();

@@ -2,10 +2,68 @@
 
 use std::collections::BTreeSet;
 
-use fleetdex_crds::{affinity::ClusterAffinity, distribution::RolloutWave};
+use fleetdex_crds::{
+    affinity::ClusterAffinity,
+    distribution::{Rollout, RolloutWave},
+};
+use fleetdex_interpreter::value::text;
 use jiff::SignedDuration;
+use serde_json::Value;
 
 use crate::cluster::TargetCluster;
+
+/// The annotation of a policy with the waves of its templates.
+const WAVES: &str = "distribute.fleetdex.io/rollout";
+/// Most waves of a policy.
+const MOST: usize = 100;
+
+/// The order in which clusters get the changed templates of a policy.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TemplateWaves {
+    /// The waves.
+    pub rules: Vec<WaveRules>,
+    /// Whether no further wave begins.
+    pub is_paused: bool,
+}
+
+/// Waves make no sense.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidWaves {
+    /// They are not written as waves are.
+    #[error("the annotation {WAVES} is not written as spec.rollout of a Distribution is")]
+    Unreadable(#[from] serde_saphyr::Error),
+    /// There are none.
+    #[error("waves is empty")]
+    Empty,
+    /// There are too many.
+    #[error("waves has more than {MOST} entries")]
+    TooMany,
+    /// A field makes no sense.
+    #[error("waves[{0}].{1} makes no sense")]
+    Field(usize, &'static str),
+}
+
+impl TemplateWaves {
+    /// The waves of a policy, if it has some.
+    pub fn of_policy(policy: &Value) -> Result<Option<Self>, InvalidWaves> {
+        match text(policy, &["metadata", "annotations", WAVES]) {
+            "" => Ok(None),
+            text => Self::parse(text).map(Some),
+        }
+    }
+
+    /// Reads what the annotation of a policy says, as `spec.rollout` of a `Distribution` does.
+    fn parse(text: &str) -> Result<Self, InvalidWaves> {
+        let rollout: Rollout = serde_saphyr::from_str(text)?;
+        if rollout.waves.len() > MOST {
+            return Err(InvalidWaves::TooMany);
+        }
+        Ok(Self {
+            rules: WaveRules::read_all(&rollout)?,
+            is_paused: rollout.paused,
+        })
+    }
+}
 
 /// What the spec says of a wave.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,8 +96,21 @@ impl Default for WaveRules {
 }
 
 impl WaveRules {
+    /// Reads all waves of a rollout.
+    pub fn read_all(rollout: &Rollout) -> Result<Vec<Self>, InvalidWaves> {
+        if rollout.waves.is_empty() {
+            return Err(InvalidWaves::Empty);
+        }
+        let waves = rollout.waves.iter().enumerate();
+        waves
+            .map(|(position, wave)| {
+                Self::read(wave).map_err(|field| InvalidWaves::Field(position, field))
+            })
+            .collect()
+    }
+
     /// Reads a wave of a spec. An error names the field that makes no sense.
-    pub fn read(wave: &RolloutWave) -> Result<Self, &'static str> {
+    fn read(wave: &RolloutWave) -> Result<Self, &'static str> {
         let defaults = Self::default();
         let duration = |text: &Option<String>, default: SignedDuration, field: &'static str| {
             let Some(text) = text else {

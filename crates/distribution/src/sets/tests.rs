@@ -48,12 +48,14 @@ fn bindings_of_a_set_are_in_its_namespace_and_do_not_collide() {
 }
 
 #[test]
-fn a_set_is_read_from_the_annotations_of_its_bindings() {
-    let mut binding =
-        json!({"metadata": {"namespace": "apps", "annotations": name().annotations()}});
+fn a_set_is_read_from_its_bindings() {
+    let (annotations, labels) = (name().annotations(), name().labels());
+    let mut binding = json!({"metadata": {
+        "namespace": "apps", "annotations": annotations, "labels": labels,
+    }});
     assert_eq!(SetName::of_binding(&binding), Some(name()));
     assert!(is_of_set(&binding));
-    binding["metadata"]["annotations"][SET_UID_ANNOTATION] = "".into();
+    binding["metadata"]["labels"][SET_UID_LABEL] = "".into();
     assert_eq!(SetName::of_binding(&binding), None);
 }
 

@@ -112,19 +112,8 @@ pub fn waves(spec: &DistributionSpec) -> Result<Vec<WaveRules>, SetFailure> {
     let Some(rollout) = &spec.rollout else {
         return Ok(Vec::new());
     };
-    let invalid = |position: usize, field: &str| {
-        SetFailure::invalid(format!(
-            "spec.rollout.waves[{position}].{field} makes no sense"
-        ))
-    };
-    if rollout.waves.is_empty() {
-        let message = "spec.rollout.waves is empty: remove spec.rollout";
-        return Err(SetFailure::invalid(message.to_owned()));
-    }
-    let waves = rollout.waves.iter().enumerate();
-    waves
-        .map(|(position, wave)| WaveRules::read(wave).map_err(|field| invalid(position, field)))
-        .collect()
+    WaveRules::read_all(rollout)
+        .map_err(|error| SetFailure::invalid(format!("spec.rollout.{error}")))
 }
 
 /// How often the source is fetched; `None`: when the `Distribution` changes.

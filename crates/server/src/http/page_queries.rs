@@ -8,6 +8,7 @@ use axum::{
     http::{StatusCode, header::ACCEPT},
     response::Response,
 };
+use fleetdex_crds::distribution::Distribution;
 use fleetdex_query_api::{question, uri::RequestUri};
 use fleetdex_ui::{Accept, BindingsPage, BindingsQuestion, QueryApi, QueryRefusal, QueryReply};
 
@@ -16,6 +17,7 @@ use crate::{
     answers::{reply::Reply, response::refusal},
     api_error::ApiError,
     auth::caller::Caller,
+    read::bindings::BindingReader,
 };
 
 /// Requests to this server's own API, as the caller of the page.
@@ -47,27 +49,38 @@ impl QueryApi for CallerQueries<'_> {
     }
 
     async fn bindings(&self, question: BindingsQuestion) -> Result<BindingsPage, QueryRefusal> {
-        let answers = &self.api.answers;
-        let read = match &answers.bindings {
-            Some(bindings) => {
-                let mode = &answers.authentication_mode;
-                Box::pin(bindings.read(mode, self.caller, &question)).await
-            }
-            None => Err(ApiError::NotFound(
-                "this server distributes nothing".to_owned(),
-            )),
+        let mode = &self.api.answers.authentication_mode;
+        let read = async {
+            self.control_plane()?
+                .read(mode, self.caller, &question)
+                .await
         };
-        read.map_err(|error| {
-            let status = StatusCode::from_u16(error.code());
-            QueryRefusal {
-                status: status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-                message: error.to_string(),
-            }
-        })
+        Box::pin(read).await.map_err(|error| refused(&error))
+    }
+
+    async fn distribution(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Distribution, QueryRefusal> {
+        let mode = &self.api.answers.authentication_mode;
+        let read = async {
+            let reader = self.control_plane()?;
+            reader
+                .distribution(mode, self.caller, namespace, name)
+                .await
+        };
+        Box::pin(read).await.map_err(|error| refused(&error))
     }
 }
 
 impl CallerQueries<'_> {
+    /// What reads the bindings of the control plane.
+    fn control_plane(&self) -> Result<&BindingReader, ApiError> {
+        let reader = self.api.answers.bindings.as_ref();
+        reader.ok_or_else(|| ApiError::NotFound("this server distributes nothing".to_owned()))
+    }
+
     async fn reply(&self, target: &str, accept: Accept) -> Result<Reply, ApiError> {
         let mut request = Request::get(target)
             .header(ACCEPT, accept.header())
@@ -79,5 +92,13 @@ impl CallerQueries<'_> {
         let question = question::parse(&uri)?;
         let answers = &self.api.answers;
         answers.answer(self.caller, &uri, question, request).await
+    }
+}
+
+fn refused(error: &ApiError) -> QueryRefusal {
+    let status = StatusCode::from_u16(error.code());
+    QueryRefusal {
+        status: status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+        message: error.to_string(),
     }
 }

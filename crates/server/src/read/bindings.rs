@@ -12,12 +12,16 @@ use fleetdex_clusters::{
     watch::ListPage,
 };
 use fleetdex_core::{
-    model::{Namespace, is_dns_label},
+    model::{Namespace, is_dns_label, is_dns_subdomain},
     query::ResourceName,
 };
-use fleetdex_crds::binding::{cluster_resource_bindings, resource_bindings};
+use fleetdex_crds::{
+    binding::{cluster_resource_bindings, resource_bindings},
+    distribution::Distribution,
+};
 use fleetdex_distribution::{
-    binding_name::binding_name, placement_report::PlacementReport, template_name::TemplateName,
+    binding_name::binding_name, placement_report::PlacementReport, sets::SET_UID_LABEL,
+    template_name::TemplateName,
 };
 use fleetdex_limits::{
     intake::{Intake, IntakeError},
@@ -27,7 +31,8 @@ use fleetdex_limits::{
 use fleetdex_query_api::{percent::encode, rbac_attributes::Attributes};
 use fleetdex_ui::{BindingsPage, BindingsQuestion};
 use http::StatusCode;
-use kube::{Client, client::Body, core::ApiResource};
+use kube::{Client, CustomResourceExt as _, client::Body, core::ApiResource};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::{
@@ -76,9 +81,7 @@ impl BindingReader {
         question: &BindingsQuestion,
     ) -> Result<BindingsPage, ApiError> {
         let request = BindingsRequest::of(question)?;
-        if let AuthenticationMode::Delegated(auth) = authentication_mode {
-            auth.authorizer.check(caller, &request.access()).await?;
-        }
+        check(authentication_mode, caller, &request.access()).await?;
         let memory = UserRequest::current().memory().clone();
         if request.name.is_some() {
             return self.one(&request, &memory).await;
@@ -96,6 +99,34 @@ impl BindingReader {
             }
             limit = (limit / SHRINKING).max(1);
         }
+    }
+
+    /// A `Distribution`, if the caller may read it.
+    pub async fn distribution(
+        &self,
+        authentication_mode: &AuthenticationMode,
+        caller: &Caller,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Distribution, ApiError> {
+        let problem = || ApiError::NotFound(format!("there is no Distribution {namespace}/{name}"));
+        let in_namespace: Option<Namespace> = namespace.parse().ok();
+        let in_namespace = in_namespace.filter(|_| is_dns_subdomain(name));
+        let in_namespace = in_namespace.ok_or_else(problem)?;
+        let request = BindingsRequest {
+            resource: Distribution::api_resource(),
+            namespace: Some(in_namespace),
+            name: Some(name.to_owned()),
+            object: None,
+            selector: String::new(),
+            continue_token: String::new(),
+        };
+        check(authentication_mode, caller, &request.access()).await?;
+        let memory = UserRequest::current().memory().clone();
+        let body = self.get(&request.path(), &memory).await;
+        let body = body.map_err(|error| request.error(&error))?;
+        let parsed = parsed(body, &memory).await?;
+        Distribution::deserialize(&*parsed).map_err(|error| unreadable(&error))
     }
 
     async fn one(
@@ -125,7 +156,10 @@ impl BindingReader {
         memory: &Intake,
     ) -> Result<Option<BindingsPage>, ApiError> {
         let next = encode(&request.continue_token);
-        let path = format!("{}?limit={limit}&continue={next}", request.path());
+        let mut path = format!("{}?limit={limit}&continue={next}", request.path());
+        if !request.selector.is_empty() {
+            path += &format!("&labelSelector={}", encode(&request.selector));
+        }
         let body = match self.get(&path, memory).await {
             Ok(body) => body,
             Err(error) if is_too_large(&error) => return Ok(None),
@@ -163,18 +197,34 @@ impl BindingReader {
     }
 }
 
-/// What a binding says. Its text is parsed within the memory of the request.
+/// What a binding says.
 async fn report(text: bytes::Bytes, memory: &Intake) -> Result<PlacementReport, ApiError> {
+    Ok(PlacementReport::of(&*parsed(text, memory).await?))
+}
+
+/// An object whose text is parsed within the memory of the request.
+async fn parsed(text: bytes::Bytes, memory: &Intake) -> Result<Parsed<Value>, ApiError> {
     let reserved = ReservedJson::reserve(memory, text, 1).await;
     let reserved = reserved.map_err(|error| match error {
         IntakeError::TooLarge(_) => ApiError::Unprocessable(format!(
-            "a binding takes more memory than a request may hold when it is parsed; {ELSEWHERE}"
+            "an object takes more memory than a request may hold when it is parsed; {ELSEWHERE}"
         )),
         other => no_memory(&other),
     })?;
     let parsed: Result<Parsed<Value>, serde_json::Error> = reserved.parse();
-    let parsed = parsed.map_err(|error| unreadable(&error))?;
-    Ok(PlacementReport::of(&parsed))
+    parsed.map_err(|error| unreadable(&error))
+}
+
+/// An error: the control plane does not let the caller do that.
+async fn check(
+    authentication_mode: &AuthenticationMode,
+    caller: &Caller,
+    access: &Attributes,
+) -> Result<(), ApiError> {
+    if let AuthenticationMode::Delegated(auth) = authentication_mode {
+        auth.authorizer.check(caller, access).await?;
+    }
+    Ok(())
 }
 
 fn is_too_large(error: &RequestError) -> bool {
@@ -186,7 +236,7 @@ fn is_too_large(error: &RequestError) -> bool {
 
 fn unreadable(error: &dyn std::error::Error) -> ApiError {
     ApiError::Internal(format!(
-        "bindings of the control plane cannot be read: {error}"
+        "objects of the control plane cannot be read: {error}"
     ))
 }
 
@@ -198,6 +248,8 @@ struct BindingsRequest {
     name: Option<String>,
     /// The object of that binding.
     object: Option<TemplateName>,
+    /// By labels; empty: all.
+    selector: String,
     continue_token: String,
 }
 
@@ -211,6 +263,10 @@ impl BindingsRequest {
             BindingsQuestion::ClusterScoped { continue_token } => {
                 (cluster_resource_bindings(), "", &**continue_token)
             }
+            BindingsQuestion::OfSet {
+                set,
+                continue_token,
+            } => (resource_bindings(), &*set.namespace, &**continue_token),
             BindingsQuestion::OfObject(object) if object.namespace.is_empty() => {
                 (cluster_resource_bindings(), "", "")
             }
@@ -219,6 +275,10 @@ impl BindingsRequest {
         let object = match question {
             BindingsQuestion::OfObject(object) => Some(object.clone()),
             _ => None,
+        };
+        let selector = match question {
+            BindingsQuestion::OfSet { set, .. } => format!("{SET_UID_LABEL}={}", set.uid),
+            _ => String::new(),
         };
         if !namespace.is_empty() && !is_dns_label(namespace) {
             let problem = format!("{namespace:?} is no name of a namespace");
@@ -233,6 +293,7 @@ impl BindingsRequest {
             namespace: namespace.parse().ok(),
             name: object.as_ref().map(binding_name),
             object,
+            selector,
             continue_token: continue_token.to_owned(),
         })
     }

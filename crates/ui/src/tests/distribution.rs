@@ -2,6 +2,7 @@
 
 use fleetdex_distribution::{
     placement_report::PlacementReport,
+    sets::SetName,
     template_name::{NameParts, TemplateName},
 };
 
@@ -9,6 +10,9 @@ use super::*;
 
 /// Where [`PreparedApi`] has the bindings; without them nothing is distributed.
 pub(super) const BINDINGS: &str = "bindings";
+
+/// Where it has a `Distribution`.
+pub(super) const SETS: &str = "sets";
 
 /// What the caller may read of these bindings: not those of the namespace `secret`, and of all
 /// namespaces together nothing but a refusal if there is one. Pages have one binding.
@@ -38,6 +42,15 @@ pub(super) fn prepared_bindings(
             namespace,
             continue_token,
         } => (Some(namespace), continue_token),
+        BindingsQuestion::OfSet { set, .. } => {
+            let own = bindings
+                .iter()
+                .filter(|binding| SetName::of_binding(binding).as_ref() == Some(set));
+            return Ok(BindingsPage {
+                reports: own.map(PlacementReport::of).collect(),
+                ..BindingsPage::default()
+            });
+        }
         BindingsQuestion::ClusterScoped { continue_token } => (None, continue_token),
     };
     let of_secret = |binding: &Value| binding["metadata"]["namespace"] == "secret";
@@ -210,4 +223,89 @@ async fn without_distribution_there_is_no_view_of_it() {
     let (status, html) = view(&fleet(), "/ui/distribution").await;
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert!(!html.contains("href=\"/ui/distribution\""), "{html}");
+}
+
+/// The binding of an object of the set `shop/web`.
+fn binding_of_set(name: &str) -> Value {
+    let mut binding = binding("Deployment", "shop", name);
+    binding["metadata"]["annotations"] = json!({"distribute.fleetdex.io/distribution": "web"});
+    binding["metadata"]["labels"] = json!({"distribute.fleetdex.io/distribution-uid": "u7"});
+    binding["spec"]["resource"]["namespace"] = "shop".into();
+    binding
+}
+
+fn set() -> Value {
+    json!({
+        "apiVersion": "distribute.fleetdex.io/v1alpha1", "kind": "Distribution",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u7"},
+        "spec": {"source": {}},
+        "status": {
+            "version": "1.4.0",
+            "conditions": [{
+                "type": "Ready", "status": "False", "reason": "WaitingForWave",
+                "message": HOSTILE, "lastTransitionTime": "2026-02-03T10:00:00Z",
+            }],
+            "rollout": {
+                "phase": "Progressing", "revision": "sha256:new", "stable": "sha256:old",
+                "wave": 1, "waves": 2, "progress": "1/2", "reached": ["member2"],
+                "message": "wave 1 of 2: member2: web is not healthy",
+            },
+        },
+    })
+}
+
+#[tokio::test]
+async fn a_set_is_shown_as_a_matrix_of_objects_and_clusters() {
+    let mut api = distributing(&[
+        binding_of_set("api"),
+        binding_of_set("cache"),
+        binding("Deployment", "shop", "checkout"),
+    ]);
+    api.0.push((SETS, set()));
+    let (status, html) = view(&api, "/ui/distribution/sets/shop/web").await;
+    assert_eq!(status, StatusCode::OK);
+    for expected in [
+        "Distribution shop/web",
+        "Deployment api",
+        "Deployment cache",
+        "member1 (waits for its wave)",
+        "member2 (new revision)",
+        "1/2",
+        "wave 1 of 2: member2: web is not healthy",
+        "sha256:old",
+        "fleetdex rollout status web -n shop",
+        "data-every=\"10\"",
+    ] {
+        assert!(html.contains(expected), "{expected}: {html}");
+    }
+    assert!(
+        !html.contains("checkout") && !html.contains("<script>"),
+        "{html}"
+    );
+    // The list of what is distributed leads there.
+    let (_, html) = view(&api, "/ui/distribution?namespace=shop").await;
+    assert!(html.contains("/ui/distribution/sets/shop/web"), "{html}");
+    let (status, _) = view(&api, "/ui/distribution/sets/shop/other").await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn clusters_of_a_set_are_shown_some_at_a_time() {
+    let mut wide = binding_of_set("api");
+    let clusters = (0..50).map(|number| json!({"name": format!("m{number:02}")}));
+    wide["spec"]["clusters"] = clusters.collect();
+    wide["spec"]["gracefulEvictionTasks"] = json!([]);
+    let mut api = distributing(&[wide]);
+    api.0.push((SETS, set()));
+    for (column, first, absent, next) in [
+        ("0", "m00", "m20", "column=20"),
+        ("40", "m49", "m39", "column=0"),
+        ("900", "m00", "m20", "column=20"),
+    ] {
+        let address = format!("/ui/distribution/sets/shop/web?column={column}");
+        let (_, html) = view(&api, &address).await;
+        let cell = |cluster: &str| format!("data-label=\"{cluster}\"");
+        assert!(html.contains(&cell(first)) && html.contains(next), "{html}");
+        assert!(!html.contains(&cell(absent)), "{html}");
+    }
 }

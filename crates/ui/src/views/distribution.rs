@@ -5,7 +5,7 @@ use http::StatusCode;
 use maud::{Markup, html};
 
 use super::{
-    Shown,
+    Shown, distributed_set,
     placements::{ObjectColumns, reasons, table},
 };
 use crate::{
@@ -172,7 +172,10 @@ fn page_of(scope: &ShownScope<'_>, page: &BindingsPage, missing: &[String]) -> M
 fn details(report: &PlacementReport) -> Markup {
     html! {
         details open[!report.is_applied() || report.left_out > 0] {
-            summary { (report.object) @if let Some(policy) = &report.policy { ", by the policy " (policy) } }
+            summary { (report.object) @if let (Some(policy), None) = (&report.policy, &report.set) { ", by the policy " (policy) } }
+            @if let Some((namespace, name)) = &report.set {
+                p { "It belongs to the " a href=(distributed_set::address(namespace, name)) { "Distribution " (namespace) "/" (name) } "." }
+            }
             (reasons(report))
         }
     }

@@ -143,7 +143,7 @@ fn row(report: &PlacementReport, placed: &PlacementRow, columns: ObjectColumns) 
             (cluster_cell(object, &placed.cluster, columns))
             (number_cell("Desired", placed.desired))
             (number_cell("Actual", placed.actual))
-            td role="cell" data-label="Applied" { (applied(placed.applied)) }
+            td role="cell" data-label="Applied" { (applied_mark(placed.applied)) }
             td role="cell" data-label="Health" .empty[placed.health.is_empty()] { (health(&placed.health)) }
             td role="cell" data-label="Message" .empty[placed.message.is_empty()] { (placed.message) }
         }
@@ -167,7 +167,8 @@ fn number_cell(column: &str, number: Option<i64>) -> Markup {
     html! { td.number role="cell" data-label=(column) .empty[number.is_none()] { @if let Some(number) = number { (number) } } }
 }
 
-fn applied(state: AppliedState) -> Markup {
+/// Whether a cluster has an object as it shall be.
+pub(super) fn applied_mark(state: AppliedState) -> Markup {
     let (word, mark) = match state {
         AppliedState::Yes => ("Healthy", "●"),
         AppliedState::No => ("Degraded", "▲"),
@@ -179,7 +180,7 @@ fn applied(state: AppliedState) -> Markup {
 
 /// The address of the object in a cluster: its view, if it is known how its resource is called
 /// there, or else a search. `None` for text that is no name of a cluster.
-fn page_in(object: &TemplateName, cluster: &str) -> Option<String> {
+pub(super) fn page_in(object: &TemplateName, cluster: &str) -> Option<String> {
     let cluster: ClusterName = cluster.parse().ok()?;
     let gvk = Gvk::from_api_version(&object.api_version, &object.kind);
     let Some(built_in) = kinds::find(&gvk) else {
@@ -197,7 +198,7 @@ fn page_in(object: &TemplateName, cluster: &str) -> Option<String> {
 }
 
 /// The search that finds the object in a cluster, or in all of them.
-fn search_of(object: &TemplateName, cluster: Option<ClusterName>) -> String {
+pub(super) fn search_of(object: &TemplateName, cluster: Option<ClusterName>) -> String {
     let (group, _) = split_api_version(&object.api_version);
     let mut conditions = vec![
         Condition::Kind(vec![qualified(&object.kind, group)]),
