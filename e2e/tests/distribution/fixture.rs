@@ -144,8 +144,13 @@ impl Distributing {
 
     /// The view of what is distributed from the namespace `default`.
     pub async fn page(&self) -> Result<String> {
+        self.view("/distribution?namespace=default").await
+    }
+
+    /// A view of the page.
+    pub async fn view(&self, path: &str) -> Result<String> {
         let address = self.operator.api_address();
-        let url = format!("http://{address}/ui/distribution?namespace=default");
+        let url = format!("http://{address}/ui{path}");
         let request = http::client(None)?.get(&url);
         let response = request.bearer_auth(self.operator.token()?).send().await?;
         Ok(response.error_for_status()?.text().await?)

@@ -11,4 +11,5 @@ mod lazy;
 mod rollout;
 mod sets;
 mod staying_right;
+mod template_waves;
 mod writing;

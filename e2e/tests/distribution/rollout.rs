@@ -150,6 +150,10 @@ async fn waves_begin_when_those_before_are_healthy_and_a_restart_changes_nothing
     assert_images(&fixture, ["none", "1", "none"]).await?;
     let status = rollout(&fixture, &["status", "web"]).await?;
     assert_eq!(status.code, 1, "{}", status.out);
+    let page = fixture.view("/distribution/sets/default/web").await?;
+    for shown in ["member1 (waits for its wave)", "member2 (new revision)"] {
+        assert_contains(&page, shown);
+    }
     until_reason(&fixture, "web", "Ready", "RolloutFailed").await?;
     // It goes on by itself.
     is_well(&fixture, 2, "1").await?;

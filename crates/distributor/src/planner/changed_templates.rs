@@ -34,8 +34,7 @@ impl DistributionPlanner {
         let (Some(names), Some(read)) = (names, self.state.in_force.take()) else {
             return false;
         };
-        let changed = self.changed_templates(&names, &read);
-        let Some(changed) = changed.filter(|changed| changed.len() <= MOST_TEMPLATES) else {
+        let Some(changed) = self.changed_templates(&names, &read) else {
             return false;
         };
         let planned = if changed.is_empty() {
@@ -55,16 +54,21 @@ impl DistributionPlanner {
     ) -> Option<Vec<NamedTemplate>> {
         let objects = self.control_plane.objects();
         let bindings = [kinds::BINDING, kinds::CLUSTER_BINDING].map(kind_name);
-        let unwritten = Arc::clone(&self.published.borrow().unwritten);
-        let mut changed = Vec::new();
-        for name in names {
-            let object = objects.object(name)?;
-            if bindings.contains(&name.kind_name()) {
-                if self.is_known_binding(name, &object, read) {
-                    continue;
-                }
+        let is_binding = |name: &&TemplateName| bindings.contains(&name.kind_name());
+        let (bindings, others): (Vec<_>, Vec<_>) = names.iter().partition(is_binding);
+        if others.len() > MOST_TEMPLATES {
+            return None;
+        }
+        for name in bindings {
+            let binding = objects.object(name)?;
+            if !self.is_known_binding(name, &binding, read) {
                 return None;
             }
+        }
+        let unwritten = Arc::clone(&self.published.borrow().unwritten);
+        let mut changed = Vec::new();
+        for name in others {
+            let object = objects.object(name)?;
             let mut templates = read.plan.templates.iter();
             let before = &templates.find(|template| template.name == *name)?.object;
             if Arc::ptr_eq(before, &object.object) {

@@ -46,7 +46,12 @@ fn planned(
         format!("{} {}", one.cluster, image.as_str().unwrap())
     });
     let previous = inputs.previous.get(&name).map(Arc::as_ref);
-    let stored = binding(&plan.bindings[0], &inputs.templates[0].object, &BTreeSet::new(), previous);
+    let stored = binding(
+        &plan.bindings[0],
+        &inputs.templates[0].object,
+        &BTreeSet::new(),
+        previous,
+    );
     let read = KnownBinding::read(&stored).unwrap();
     (written.collect(), Arc::unwrap_or_clone(read.previous))
 }
