@@ -372,10 +372,7 @@ impl<'a, O: Operations> Planner<'a, O> {
         binding.set(placed);
         binding.evict(evictions, &failover);
         binding.blocked = blocked;
-        if let Some(change) = &one.change {
-            binding.roll_out(change, noted);
-        }
-        binding.roll_out_in_waves(one, &clusters, noted, self.inputs);
+        binding.follow_rollout(one, &clusters, noted, self.inputs);
         PlacedTemplate {
             binding,
             shares,

@@ -3,7 +3,7 @@
 //! The revision is the hash of what users have written into the template. What it was before is
 //! known nowhere: a cluster that is not reached keeps what it has, and nothing is written there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     claimed::Claimed,
@@ -17,9 +17,23 @@ use crate::{
 };
 
 impl PlannedBinding {
+    /// Notes what the rollout of its set changes, or takes the next step of its own.
+    pub(super) fn follow_rollout(
+        &mut self,
+        one: &Claimed<'_>,
+        clusters: &[TargetCluster],
+        previous: &PreviousPlacement,
+        inputs: &DistributionInputs,
+    ) {
+        match &one.change {
+            Some(change) => self.roll_out(change, previous),
+            None => self.roll_out_in_waves(one, clusters, previous, inputs),
+        }
+    }
+
     /// Takes the next step of the rollout of a template. Before it is written with the binding, no
     /// cluster gets anything by it.
-    pub(super) fn roll_out_in_waves(
+    fn roll_out_in_waves(
         &mut self,
         one: &Claimed<'_>,
         clusters: &[TargetCluster],
@@ -47,7 +61,7 @@ impl PlannedBinding {
             previous.rollout.as_ref(),
             &RolloutInputs {
                 revision: &content_hash(one.object),
-                kept: &Default::default(),
+                kept: &BTreeSet::new(),
                 rules: &waves.rules,
                 clusters: &chosen,
                 health: &health,

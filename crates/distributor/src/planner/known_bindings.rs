@@ -58,7 +58,7 @@ impl KnownBindings {
         let bindings = &read.bindings;
         self.written.retain(|name, written| {
             let current = bindings.get(name);
-            !current.is_some_and(|current| mark(&current.object) == written.mark())
+            current.is_none_or(|current| mark(&current.object) != written.mark())
         });
         for (name, written) in &self.written {
             let known = read.plan.previous.get(name);
