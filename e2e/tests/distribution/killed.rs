@@ -27,7 +27,7 @@ data: {value: "{{ .Values.value }}"}
 const PASSWORD: &str = "api/v1/namespaces/default/secrets/password";
 /// How long after a change the operator is killed: from before it knows of the change until it is
 /// usually done.
-const MOMENTS: [u64; 5] = [0, 40, 120, 300, 700];
+const MOMENTS: [u64; 3] = [20, 120, 500];
 
 /// A chart in two waves.
 fn set(value: &str) -> Value {
