@@ -183,9 +183,11 @@ impl MemberTask {
         self.publish_with(&self.connection_state, |state| {
             state.connection = Some(connection);
             state.discovery = Some(Arc::clone(&probed.discovery));
-            state
-                .kubernetes_version
-                .clone_from(&probed.kubernetes_version);
+            if probed.kubernetes_version.is_some() {
+                state
+                    .kubernetes_version
+                    .clone_from(&probed.kubernetes_version);
+            }
             state.note = note;
         });
         let (shared, name, id) = (Arc::clone(&self.shared), self.name.clone(), self.id);
@@ -300,6 +302,11 @@ impl MemberTask {
                 }
                 self.publish_with(&self.connection_state, |state| {
                     state.discovery = Some(Arc::clone(&probed.discovery));
+                    if probed.kubernetes_version.is_some() {
+                        state
+                            .kubernetes_version
+                            .clone_from(&probed.kubernetes_version);
+                    }
                 });
             }
             Err(error) => {

@@ -1,7 +1,6 @@
 //! The plan: where every object goes, what it is there, and what is in the way.
 
 use std::{
-    borrow::Cow,
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, LazyLock},
@@ -34,7 +33,9 @@ mod companions;
 mod dependencies;
 mod held_names;
 mod leftovers;
+mod open_clusters;
 mod rolled_out;
+mod same_objects;
 mod set_change;
 mod set_members;
 mod template_waves;
@@ -49,6 +50,7 @@ use held_names::HeldNames;
 pub use held_names::template_names;
 use leftovers::resting;
 pub use leftovers::{LeftoverFate, Leftovers};
+use open_clusters::OpenClusters;
 pub use set_members::selected_clusters;
 use set_members::{members, needed_elsewhere};
 pub use values::{
@@ -232,7 +234,7 @@ impl<'a, O: Operations> Planner<'a, O> {
                 };
                 match &one.change {
                     Some(change) => {
-                        writer.write_rolled_out(&template, change, &found.binding, overwrites);
+                        writer.write_varied(&template, change, &found.binding);
                     }
                     None => writer.write(&template, &found.binding, overwrites),
                 }
@@ -322,21 +324,22 @@ impl<'a, O: Operations> Planner<'a, O> {
                 found
             })
         };
-        let (clusters, forbidden) = allowed_clusters(&self.clusters, self.allowed(one));
+        let open = OpenClusters::of(&self.clusters, self.allowed(one), one);
+        let clusters = open.clusters();
         let companions = self.companions.of(one.policy, one.object, &one.name);
-        let failover = self.failover(one, &clusters);
+        let failover = self.failover(one, clusters);
         let PlacedWithEvictions {
             mut placed,
             evictions,
             blocked,
         } = failover.place(previous, |previous, avoided| {
             let Some(placement) = placement else {
-                return activation::waiting(previous, &clusters);
+                return activation::waiting(previous, clusters);
             };
             let placer = Placer {
                 object: &object,
                 placement,
-                clusters: &clusters,
+                clusters,
                 previous,
                 companions: &companions,
                 avoided,
@@ -344,13 +347,7 @@ impl<'a, O: Operations> Planner<'a, O> {
             };
             placer.place()
         });
-        if let Some(allowed) = self.allowed(one) {
-            // What a binding says of the past reaches no other cluster, either.
-            placed
-                .clusters
-                .retain(|cluster| allowed.contains(&cluster.name));
-        }
-        placed.forbid(&forbidden);
+        open.limit(&mut placed);
         for target in &placed.clusters {
             let before = previous.clusters.get(&target.name).copied();
             let more = target.replicas.saturating_sub(before.unwrap_or(0));
@@ -372,7 +369,8 @@ impl<'a, O: Operations> Planner<'a, O> {
         binding.set(placed);
         binding.evict(evictions, &failover);
         binding.blocked = blocked;
-        binding.follow_rollout(one, &clusters, noted, self.inputs);
+        binding.lacking = open.lacking();
+        binding.follow_rollout(one, open.allowed(), noted, self.inputs);
         PlacedTemplate {
             binding,
             shares,
@@ -514,21 +512,6 @@ impl<'a, O: Operations> Planner<'a, O> {
             }
         }
     }
-}
-
-/// The clusters that a policy may reach, and the names of the others.
-fn allowed_clusters<'c>(
-    clusters: &'c [TargetCluster],
-    allowed: Option<&BTreeSet<String>>,
-) -> (Cow<'c, [TargetCluster]>, Vec<String>) {
-    let Some(allowed) = allowed else {
-        return (clusters.into(), Vec::new());
-    };
-    let (reached, forbidden): (Vec<_>, Vec<_>) = clusters
-        .iter()
-        .partition(|cluster| allowed.contains(&cluster.name));
-    let forbidden = forbidden.into_iter().map(|cluster| cluster.name.clone());
-    (reached.into_iter().cloned().collect(), forbidden.collect())
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! Sets of objects that have no templates on the control plane: what a `Distribution` was rendered
 //! to.
 
+mod objects;
+
 use std::{collections::BTreeSet, sync::Arc};
 
+use fleetdex_core::model::split_api_version;
 use fleetdex_crds::{
     affinity::ClusterAffinity, distribution::DistributionOverride, policy::PropagationSpec,
 };
@@ -10,6 +13,7 @@ use fleetdex_interpreter::value::{at, text};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+pub use self::objects::{ObjectInCluster, ObjectVariants, SetObjects, SetVariant};
 use crate::{
     binding_name::{LONGEST_NAME, binding_name},
     claim::Policy,
@@ -46,7 +50,7 @@ pub struct SetName {
 #[derive(Clone, Debug, PartialEq)]
 pub enum SetContents {
     /// All of them, in the order in which they are written.
-    Known(Arc<[NamedTemplate]>),
+    Known(SetObjects),
     /// They are not known: what clusters have of the set stays as it is.
     Unknown(String),
 }
@@ -55,7 +59,7 @@ pub enum SetContents {
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnreachedContents {
     /// The objects of the stable revision.
-    pub objects: Arc<[NamedTemplate]>,
+    pub objects: SetObjects,
     /// The clusters that are reached: they have the contents of the set.
     pub reached: BTreeSet<String>,
 }
@@ -110,10 +114,13 @@ impl SetName {
     }
 
     /// The name of the binding of one of its objects. Objects of one name in several namespaces
-    /// have bindings in the namespace of the set.
+    /// have bindings in the namespace of the set, and an object that clusters have in several
+    /// versions of its kind has one for each.
     pub fn binding_name(&self, object: &TemplateName) -> String {
         let name = binding_name(object);
-        let mut hash = marks::hash_of_text(&format!("{}/{}", self.uid, object.namespace));
+        let (_, version) = split_api_version(&object.api_version);
+        let text = format!("{}/{}/{version}", self.uid, object.namespace);
+        let mut hash = marks::hash_of_text(&text);
         hash.truncate(HASH_DIGITS);
         if name.len() + 1 + hash.len() <= LONGEST_NAME {
             return format!("{name}-{hash}");
@@ -164,24 +171,25 @@ impl ObjectSet {
             created: String::new(),
             overrides: Vec::new(),
             allows_deletion: false,
-            contents: SetContents::Known(Arc::default()),
+            contents: SetContents::Known(SetObjects::default()),
             unreached: None,
         }
     }
 
-    /// Its objects; none if they are not known.
-    pub fn objects(&self) -> &[NamedTemplate] {
+    /// Its objects; `None`: they are not known.
+    pub fn objects(&self) -> Option<&SetObjects> {
         match &self.contents {
-            SetContents::Known(objects) => objects,
-            SetContents::Unknown(_) => &[],
+            SetContents::Known(objects) => Some(objects),
+            SetContents::Unknown(_) => None,
         }
     }
 
     /// Its objects, and those of clusters that its rollout has not reached.
     pub fn all_objects(&self) -> impl Iterator<Item = &NamedTemplate> {
         let unreached = self.unreached.iter();
-        let unreached = unreached.flat_map(|unreached| unreached.objects.iter());
-        self.objects().iter().chain(unreached)
+        let unreached = unreached.map(|unreached| &unreached.objects);
+        let all = self.objects().into_iter().chain(unreached);
+        all.flat_map(SetObjects::all)
     }
 
     /// Whether its objects are known.

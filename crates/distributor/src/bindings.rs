@@ -158,7 +158,9 @@ impl BindingWriter {
         let clusters = read.plan.clusters.iter();
         let known: BTreeSet<&str> = clusters.map(|one| one.name.as_str()).collect();
         let may_have_copy = |name: &TemplateName, cluster: &str| {
-            known.contains(cluster) && !board.is_absent(name, cluster)
+            known.contains(cluster)
+                && !board.is_absent(name, cluster)
+                && !is_noted_elsewhere(name, cluster, read, leftovers)
         };
         let templates = read.plan.templates.iter();
         let templates: BTreeMap<&TemplateName, &Value> =
@@ -232,7 +234,9 @@ impl BindingWriter {
                 .flat_map(|previous| previous.clusters_with_copies());
             let has_copies = with_copies.any(|cluster| may_have_copy(name, cluster));
             let is_ending = read.ending_namespaces.contains(&name.namespace);
-            let is_gone = !leftovers.has_template(name) || leftovers.is_unneeded(name);
+            let is_gone = !leftovers.has_template(name)
+                || leftovers.is_unneeded(name)
+                || leftovers.is_replaced(name);
             // What clusters have of a set is known by its bindings alone.
             let is_of_set = previous.is_some_and(|previous| previous.set.is_some());
             let keeps = planted(Bug::DistributionKeepsBindings);
@@ -302,6 +306,21 @@ impl BindingWriter {
             other => other.map(drop),
         }
     }
+}
+
+/// Whether the copy of a cluster is that of another binding, which has the object in another version
+/// of its kind.
+fn is_noted_elsewhere(
+    name: &TemplateName,
+    cluster: &str,
+    read: &ReadInputs,
+    leftovers: &Leftovers,
+) -> bool {
+    let is_noted = |other: &TemplateName| {
+        let noted = read.plan.previous.get(other);
+        noted.is_some_and(|noted| noted.clusters.contains_key(cluster))
+    };
+    leftovers.is_in_another_version(name, cluster) && leftovers.other_versions(name).any(is_noted)
 }
 
 /// The clusters that may still have a copy, and do not get it any more.

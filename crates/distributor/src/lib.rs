@@ -66,7 +66,10 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-pub use crate::sets::{CommonCapabilities, SetFailure, SetKinds, SetSources, SetSpec, set_objects};
+pub use crate::sets::{
+    SetFailure, SetKinds, SetSources, SetSpec, TargetCapabilities, assigned_variants,
+    defined_api_versions, set_objects,
+};
 use crate::{
     applier::ApplierContext,
     bindings::{BindingClient, BindingWriter},

@@ -2,8 +2,8 @@
 //! were rendered to.
 //!
 //! ```text
-//!  Distributions ──> set_spec ──> rendering: rights, named objects, renderer ──> set_objects
-//!  members ──> capabilities ──────────┘                                             │
+//!  Distributions ──> set_spec ──> rendering: rights, named objects ──> revision ──> set_objects
+//!  members ──> capabilities ──────────┴───────────────────────────────────┘ │
 //!  status <── reporter <── SetReports <── DistributionSets <── set_rollout <────────┤
 //!  status.rollout <── rollouts <───────────────┘       rendering_secrets <──────────┘
 //! ```
@@ -19,14 +19,17 @@ mod rendering;
 mod rendering_secrets;
 mod report;
 mod reporter;
+mod revision;
 mod rights;
 mod rollouts;
 mod set_objects;
+mod set_renderer;
 mod set_rendering;
 mod set_rollout;
 mod set_spec;
 mod set_state;
 mod source_hosts;
+mod variant_objects;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -61,23 +64,19 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
+use self::{
+    capabilities::ClusterCapabilities, finalizer::set_finalizer, rendering::RenderTask,
+    rendering_secrets::RenderingSecrets, report::SetReports, rollouts::RolloutWriter,
+    set_renderer::SetRenderer, set_rendering::RenderOutcome, set_spec::interval,
+    set_state::SetState,
+};
 pub use self::{
-    capabilities::CommonCapabilities,
+    capabilities::{TargetCapabilities, assigned as assigned_variants},
     failure::SetFailure,
     reporter::SetReporter,
     set_objects::{SetKinds, objects as set_objects},
+    set_rendering::defined_api_versions,
     set_spec::SetSpec,
-};
-use self::{
-    capabilities::capabilities_of_member,
-    finalizer::set_finalizer,
-    rendering::{RenderTask, SetRenderer},
-    rendering_secrets::RenderingSecrets,
-    report::SetReports,
-    rollouts::RolloutWriter,
-    set_rendering::RenderOutcome,
-    set_spec::interval,
-    set_state::SetState,
 };
 use crate::{
     control_plane::{ControlPlaneObjects, kinds},
@@ -136,6 +135,8 @@ pub struct DistributionSets {
     /// Notified when a set has been rendered.
     changed: Arc<Notify>,
     states: BTreeMap<String, SetState>,
+    /// What clusters have that charts ask for.
+    capabilities: ClusterCapabilities,
     finished: Arc<Mutex<Vec<(String, i64, RenderOutcome)>>>,
     reports: Arc<SetReports>,
     rollouts: RolloutWriter,
@@ -180,6 +181,7 @@ impl DistributionSets {
             client,
             changed,
             states: BTreeMap::new(),
+            capabilities: ClusterCapabilities::default(),
             finished: Arc::default(),
             reports: Arc::default(),
             started: Instant::now(),
@@ -206,6 +208,7 @@ impl DistributionSets {
         self.take_finished();
         self.read(objects);
         let members = clusters.states();
+        self.capabilities.observe(&members, Instant::now());
         let uids: Vec<String> = self.states.keys().cloned().collect();
         for uid in uids {
             if self.is_due(&uid) {
@@ -248,7 +251,9 @@ impl DistributionSets {
                 state.rollout.forget_unneeded(newest);
             }
         }
-        plan.sets = self.states.values().map(SetState::object_set).collect();
+        let sets = self.states.values();
+        let sets = sets.map(|state| state.object_set(&self.capabilities));
+        plan.sets = sets.collect();
     }
 
     /// Takes over what has been rendered.
@@ -307,12 +312,9 @@ impl DistributionSets {
                 return;
             }
         };
-        let selected = selected(plan, &state.object_set(), members);
-        let members = selected.iter().map(|one| {
-            let name = one.member.name.as_str();
-            (name, capabilities_of_member(one))
-        });
-        let capabilities = CommonCapabilities::of(members);
+        let selected = selected(plan, &state.placement(), members);
+        let names = selected.iter().map(|one| one.member.name.as_str());
+        let capabilities = self.capabilities.of(names);
         if is_connecting && spec.source.helm.is_some() && !capabilities.unknown.is_empty() {
             state.due = Instant::now() + Duration::from_secs(1);
             return;
@@ -330,6 +332,9 @@ impl DistributionSets {
             known: state.rollout.renderings().clone(),
             in_force: state.rollout.in_force(),
             wanted: state.rollout.wanted(),
+            kept: state.rollout.kept(),
+            current: state.current_revision(),
+            undone: state.spec.undone.clone(),
             unneeded: state.rollout.unneeded(),
         };
         if fetches_again {

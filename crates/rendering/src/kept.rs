@@ -3,14 +3,21 @@
 //!
 //! Users who may write Secrets can change what is read: unpacking is bounded.
 
-use std::io::{self, Read as _, Write as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{self, Read as _, Write as _},
+};
 
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
-use fleetdex_core::model::parsed_size;
+use fleetdex_core::model::{parsed_size, value_size};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::digest::Sha256Digest;
+use crate::{
+    digest::Sha256Digest,
+    source::Capabilities,
+    variants::{MAX_VARIANTS, revision_digest},
+};
 
 /// Bytes of a packed rendering, at most: a Secret has up to 1 MiB.
 pub const MAX_PACKED: usize = 900_000;
@@ -23,18 +30,44 @@ const MAX_PARSED: usize = 96 << 20;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoredRendering {
-    /// The digest of everything that was rendered.
+    /// The digest of the revision: see [`revision_digest`].
     pub digest: Sha256Digest,
+    /// The digest of everything that was rendered but what clusters have.
+    pub source: Sha256Digest,
     /// The version of what was fetched.
     pub version: String,
-    /// The version of Kubernetes that it was rendered for.
-    pub kubernetes_version: String,
     /// The notes of a chart.
     pub notes: String,
     /// What the renderer warned of.
     pub warnings: Vec<String>,
-    /// The objects, in the order in which they are written.
+    /// The objects of all variants, each once.
     pub objects: Vec<Value>,
+    /// What it was rendered for, and to what: the newest version of Kubernetes first.
+    pub variants: Vec<StoredVariant>,
+}
+
+/// What clusters of one version of Kubernetes have of a rendering.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredVariant {
+    /// The digest of everything that it was rendered from.
+    pub digest: Sha256Digest,
+    /// What it was rendered for.
+    pub capabilities: Capabilities,
+    /// The positions of its objects among those of all variants, in ascending order.
+    pub objects: Vec<usize>,
+}
+
+/// Collects variants: objects that several of them have are kept once.
+#[derive(Debug, Default)]
+pub struct VariantCollector {
+    /// The objects of all variants.
+    pub objects: Vec<Value>,
+    /// The variants.
+    pub variants: Vec<StoredVariant>,
+    /// The positions of objects, by their digests.
+    known: BTreeMap<Sha256Digest, usize>,
+    bytes: usize,
 }
 
 /// A rendering cannot be kept, or what was kept cannot be read.
@@ -53,6 +86,9 @@ pub enum KeepError {
     /// It is no rendering.
     #[error("it is not a rendering")]
     Parsed(#[from] serde_json::Error),
+    /// Its parts do not belong together.
+    #[error("its variants are not those of its digest, or have objects that it does not have")]
+    Variants,
 }
 
 impl StoredRendering {
@@ -79,7 +115,54 @@ impl StoredRendering {
         if is_too_large(&text) {
             return Err(KeepError::TooLarge);
         }
-        Ok(serde_json::from_slice(&text)?)
+        let read: Self = serde_json::from_slice(&text)?;
+        if !read.is_whole() {
+            return Err(KeepError::Variants);
+        }
+        Ok(read)
+    }
+
+    /// The objects of a variant.
+    pub fn objects_of<'s>(&'s self, variant: &'s StoredVariant) -> impl Iterator<Item = &'s Value> {
+        let positions = variant.objects.iter();
+        positions.filter_map(|position| self.objects.get(*position))
+    }
+
+    fn is_whole(&self) -> bool {
+        let is_ascending = |positions: &[usize]| positions.is_sorted_by(|one, other| one < other);
+        let is_known = |variant: &StoredVariant| {
+            is_ascending(&variant.objects) && variant.objects.last() < Some(&self.objects.len())
+        };
+        let digests = self.variants.iter().map(|one| &one.digest);
+        (1..=MAX_VARIANTS).contains(&self.variants.len())
+            && self.variants.iter().all(is_known)
+            && self.digest == revision_digest(digests)
+    }
+}
+
+impl VariantCollector {
+    /// Adds what was rendered for some clusters. Those of the newest version come first.
+    pub fn add(&mut self, digest: Sha256Digest, capabilities: Capabilities, objects: Vec<Value>) {
+        let mut positions = BTreeSet::new();
+        for object in objects {
+            let content = Sha256Digest::of(object.to_string().as_bytes());
+            let position = *self.known.entry(content).or_insert_with(|| {
+                self.bytes += value_size(&object);
+                self.objects.push(object);
+                self.objects.len() - 1
+            });
+            positions.insert(position);
+        }
+        self.variants.push(StoredVariant {
+            digest,
+            capabilities,
+            objects: positions.into_iter().collect(),
+        });
+    }
+
+    /// How many bytes the objects take in memory, approximately.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
@@ -94,13 +177,25 @@ mod tests {
     use super::*;
 
     fn rendering(text: &str) -> StoredRendering {
+        let mut collector = VariantCollector::default();
+        let secret = || json!({"kind": "Secret", "z": 1, "a": text});
+        for (version, others) in [("1.36.0", vec![]), ("1.35.0", vec![json!({"kind": "Job"})])] {
+            let objects = [vec![secret()], others].concat();
+            let digest = Sha256Digest::of(version.as_bytes());
+            collector.add(digest, Capabilities::new(version, []), objects);
+        }
+        assert!(collector.bytes() > text.len());
+        let VariantCollector {
+            objects, variants, ..
+        } = collector;
         StoredRendering {
-            digest: Sha256Digest::of(b"inputs"),
+            digest: revision_digest(variants.iter().map(|one| &one.digest)),
+            source: Sha256Digest::of(b"source"),
             version: "1.2.3".to_owned(),
-            kubernetes_version: "1.36.0".to_owned(),
             notes: "notes".to_owned(),
             warnings: vec!["old".to_owned()],
-            objects: vec![json!({"kind": "Secret", "z": 1, "a": text})],
+            objects,
+            variants,
         }
     }
 
@@ -115,6 +210,13 @@ mod tests {
         let kept = rendering("secret");
         let read = StoredRendering::unpack(&kept.pack().unwrap()).unwrap();
         assert_eq!(read, kept);
+        let positions: Vec<&[usize]> = read.variants.iter().map(|one| &*one.objects).collect();
+        assert_eq!(
+            positions,
+            [&[0][..], &[0, 1]],
+            "what both have is kept once"
+        );
+        assert_eq!(read.objects_of(&read.variants[0]).count(), 1);
         let members: Vec<&String> = read.objects[0].as_object().unwrap().keys().collect();
         assert_eq!(members, ["kind", "z", "a"]);
     }
@@ -162,6 +264,24 @@ mod tests {
         ] {
             let error = StoredRendering::unpack(&packed).unwrap_err();
             assert!(is_expected(&error), "{error}");
+        }
+    }
+
+    #[test]
+    fn variants_belong_to_the_digest_and_the_objects() {
+        type Change = fn(&mut StoredRendering);
+        for change in [
+            (|kept| kept.digest = Sha256Digest::of(b"other")) as Change,
+            |kept| kept.variants.truncate(1),
+            |kept| kept.variants.clear(),
+            |kept| kept.variants[1].objects = vec![0, 2],
+            |kept| kept.variants[1].objects = vec![0, 0],
+            |kept| kept.variants = vec![kept.variants[0].clone(); MAX_VARIANTS + 1],
+        ] {
+            let mut kept = rendering("a");
+            change(&mut kept);
+            let error = StoredRendering::unpack(&kept.pack().unwrap()).unwrap_err();
+            assert!(matches!(error, KeepError::Variants), "{error}");
         }
     }
 }

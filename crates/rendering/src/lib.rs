@@ -5,7 +5,8 @@
 //!  references ──> fetch ──> Archive ──┐
 //!  values, valuesFrom ──> values ─────┼──> renderer ──> child: sandbox ──> helm, kustomize
 //!  Capabilities ──────────────────────┘       │
-//!                            RenderedSet <── manifests, hooks, kind_order
+//!   │                        RenderedSet <── manifests, hooks, kind_order
+//!   └── variants ──> kept <──────┘
 //! ```
 //!
 //! What is fetched and what the programs print is hostile until it is parsed: every step has
@@ -31,4 +32,5 @@ pub mod sandbox;
 pub mod scopes;
 pub mod source;
 pub mod values;
+pub mod variants;
 pub mod version;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fleetdex_core::model::is_dns_label;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::archive::Archive;
@@ -61,7 +61,7 @@ pub struct KustomizeOverlay {
 }
 
 /// What the clusters have that objects are rendered for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Capabilities {
     kubernetes_version: String,
@@ -86,6 +86,35 @@ impl Capabilities {
     /// The API versions, each once and in order.
     pub fn api_versions(&self) -> impl Iterator<Item = &str> {
         self.api_versions.iter().map(String::as_str)
+    }
+
+    /// The same without some of the API versions.
+    #[must_use]
+    pub fn without(&self, api_versions: &BTreeSet<String>) -> Self {
+        Self {
+            kubernetes_version: self.kubernetes_version.clone(),
+            api_versions: &self.api_versions - api_versions,
+        }
+    }
+
+    /// This version, with the API versions that both have.
+    #[must_use]
+    pub fn common(&self, other: &Self) -> Self {
+        Self {
+            kubernetes_version: self.kubernetes_version.clone(),
+            api_versions: &self.api_versions & &other.api_versions,
+        }
+    }
+
+    /// How many of the API versions another one does not have.
+    pub fn missing_in(&self, other: &Self) -> usize {
+        self.api_versions.difference(&other.api_versions).count()
+    }
+
+    /// How many bytes it takes in memory, approximately.
+    pub fn size(&self) -> usize {
+        let texts = self.api_versions.iter();
+        texts.map(|text| text.len() + size_of::<String>()).sum()
     }
 }
 

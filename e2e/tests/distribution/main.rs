@@ -13,4 +13,5 @@ mod rollout;
 mod sets;
 mod staying_right;
 mod template_waves;
+mod variants;
 mod writing;

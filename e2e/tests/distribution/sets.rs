@@ -256,7 +256,7 @@ async fn the_replicas_of_a_chart_are_divided_and_a_broken_chart_changes_nothing(
             found["status"]["notes"] == "web is there"
         })
         .await?;
-    assert_eq!(found["status"]["kubernetesVersion"], "1.36.3");
+    assert_eq!(found["status"]["kubernetesVersions"], json!(["1.36.3"]));
 
     // A chart that does not render leaves everything as it is.
     fixture

@@ -182,7 +182,7 @@ impl InputReader {
         match (&*gvk.group, &*gvk.kind) {
             ("cluster.karmada.io", "Cluster") => {
                 let cluster: Cluster = origin.decode(object)?;
-                let capabilities = capabilities_of(&cluster);
+                let capabilities = capabilities_of(&cluster).map(Arc::new);
                 self.inputs
                     .capabilities
                     .insert(name.name.clone(), capabilities);

@@ -1,18 +1,24 @@
 //! Renders the sets of a plan, as the operator would, for the clusters that they select.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use fleetdex_cli::console::{CommandError, Console};
 use fleetdex_core::model::{Gvk, Scope, causes};
 use fleetdex_crds::distribution::DistributionSpec;
 use fleetdex_distribution::{
     plan::selected_clusters,
-    sets::{ObjectSet, SetContents, SetName},
+    sets::{ObjectSet, SetContents, SetName, SetObjects, SetVariant},
     template_name::{NameParts, NamedTemplate, TemplateName},
 };
-use fleetdex_distributor::{CommonCapabilities, SetFailure, SetKinds, SetSpec, set_objects};
+use fleetdex_distributor::{
+    SetFailure, SetKinds, SetSpec, TargetCapabilities, assigned_variants, defined_api_versions,
+    set_objects,
+};
 use fleetdex_rendering::{
+    digest::Sha256Digest,
+    kept::VariantCollector,
     named_objects::{NamedKind, NamedObjects, named_by},
+    resolve::ResolvedSource,
     source::Capabilities,
 };
 use fleetdex_rendering_commands::{LocalRenderError, LocalRendering, LocalSource, LocalSourceArgs};
@@ -104,7 +110,7 @@ impl PlannedSetRenderer<'_> {
             }
             let shown = spec.name.shown();
             let contents = match &spec.spec {
-                _ if spec.is_ending => SetContents::Known(Arc::default()),
+                _ if spec.is_ending => SetContents::Known(SetObjects::default()),
                 Ok(said) if said.suspend => {
                     planned.warnings.push(format!(
                         "{shown} is suspended: what clusters have of it stays as it is"
@@ -112,7 +118,7 @@ impl PlannedSetRenderer<'_> {
                     SetContents::Unknown("it is suspended".to_owned())
                 }
                 Ok(said) => {
-                    let known = SetContents::Known(Arc::default());
+                    let known = SetContents::Known(SetObjects::default());
                     let set = spec.object_set(known, None);
                     let warnings = &mut planned.warnings;
                     if said.rollout.is_some() {
@@ -144,7 +150,7 @@ impl PlannedSetRenderer<'_> {
         spec: &DistributionSpec,
         is_of_file: bool,
         warnings: &mut Vec<String>,
-    ) -> Result<Arc<[NamedTemplate]>, PlannedSetError> {
+    ) -> Result<SetObjects, PlannedSetError> {
         let SetName {
             namespace, name, ..
         } = &*set.name;
@@ -159,13 +165,66 @@ impl PlannedSetRenderer<'_> {
         let capabilities = if spec.source.helm.is_some() {
             self.capabilities(set, warnings)
         } else {
-            Capabilities::default()
+            TargetCapabilities::default()
         };
-        let rendered = self.rendering.render(&resolved.source, &capabilities);
+        let mut targets = capabilities.targets(&BTreeSet::new());
+        let mut collector = self.collect(set, &resolved, &targets, warnings).await?;
+        // As in the operator: what the set defines counts as missing in all clusters.
+        let of_others = capabilities.targets(&defined_api_versions(&collector.objects));
+        if of_others != targets {
+            targets = of_others;
+            collector = self.collect(set, &resolved, &targets, warnings).await?;
+        }
+        let variants = collector.variants.iter().map(|one| SetVariant {
+            kubernetes_version: one.capabilities.kubernetes_version().to_owned(),
+            objects: one.objects.clone(),
+        });
+        let clusters = self.inputs.capabilities.iter();
+        let clusters = clusters.filter_map(|(name, known)| Some((&**name, known.as_ref()?)));
+        let assigned = assigned_variants(&targets, clusters);
+        let objects = collector.objects.into_iter().map(NamedTemplate::from);
+        Ok(SetObjects::of_variants(
+            objects.collect(),
+            &variants.collect(),
+            &Arc::new(assigned),
+        ))
+    }
+
+    /// Renders a set for each of these capabilities; without one for those of helm itself.
+    async fn collect(
+        &self,
+        set: &ObjectSet,
+        resolved: &ResolvedSource,
+        targets: &[Capabilities],
+        warnings: &mut Vec<String>,
+    ) -> Result<VariantCollector, PlannedSetError> {
+        let any = [Capabilities::default()];
+        let targets = if targets.is_empty() { &any } else { targets };
+        let mut collector = VariantCollector::default();
+        for target in targets {
+            let objects = self.render(set, resolved, target, warnings).await?;
+            collector.add(Sha256Digest::default(), target.clone(), objects);
+        }
+        Ok(collector)
+    }
+
+    /// The objects of clusters that have these capabilities.
+    async fn render(
+        &self,
+        set: &ObjectSet,
+        resolved: &ResolvedSource,
+        capabilities: &Capabilities,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<Value>, PlannedSetError> {
+        let rendered = self.rendering.render(&resolved.source, capabilities);
         let rendered = rendered.await?;
         let shown = set.name.shown();
-        let of_renderer = rendered.warnings.iter();
-        warnings.extend(of_renderer.map(|warning| format!("{shown}: {warning}")));
+        for warning in &rendered.warnings {
+            let warning = format!("{shown}: {warning}");
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
         let served: Vec<_> = self
             .control_plane
             .map(ControlPlaneReader::served)
@@ -174,31 +233,30 @@ impl PlannedSetRenderer<'_> {
         let mut kinds = SetKinds::of(&rendered, &served);
         kinds.add_cluster_scoped(&self.inputs.cluster_scoped);
         let objects = set_objects(rendered.clone(), &resolved.namespace, &kinds);
-        let objects = objects.map_err(PlannedSetError::Refused)?;
-        Ok(objects.into_iter().map(NamedTemplate::from).collect())
+        objects.map_err(PlannedSetError::Refused)
     }
 
     /// What a chart is rendered for.
-    fn capabilities(&self, set: &ObjectSet, warnings: &mut Vec<String>) -> Capabilities {
+    fn capabilities(&self, set: &ObjectSet, warnings: &mut Vec<String>) -> TargetCapabilities {
         let clusters = selected_clusters(&self.inputs.plan, set).map(|cluster| {
             let name = cluster.name.as_str();
             let known = self.inputs.capabilities.get(name);
             (name, known.cloned().flatten())
         });
-        let CommonCapabilities { known, unknown } = CommonCapabilities::of(clusters);
-        if !unknown.is_empty() {
-            let how = match &known {
-                Some(known) => format!("Kubernetes {}", known.kubernetes_version()),
-                None => "the version that helm has by itself".to_owned(),
+        let found = TargetCapabilities::of(clusters);
+        if !found.unknown.is_empty() {
+            let how = if found.distinct.is_empty() {
+                "it is rendered for the version that helm has by itself"
+            } else {
+                "what differs between versions of Kubernetes and API versions is not planned for it"
             };
             warnings.push(format!(
-                "{}: the status of Cluster {} does not say its version and what it serves; rendered \
-                 for {how}",
+                "{}: the status of Cluster {} does not say its version and what it serves; {how}",
                 set.name.shown(),
-                unknown.join(", ")
+                found.unknown.join(", ")
             ));
         }
-        known.unwrap_or_default()
+        found
     }
 
     /// What the source of a set names: of files, or else of the control plane.

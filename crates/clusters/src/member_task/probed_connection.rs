@@ -59,7 +59,8 @@ impl ProbedConnection {
         matches!(now, Ok(Some(now)) if Some(&now) != self.cluster_uid.as_ref())
     }
 
-    /// Refreshes the discovery and sends it if it has changed. Returns whether it has.
+    /// Refreshes the discovery and sends it if it has changed. Returns whether it has. What is
+    /// served changes with an upgrade, so that the version is read again then.
     pub(super) async fn refresh_discovery(
         &mut self,
         timing: &ConnectionTiming,
@@ -67,10 +68,15 @@ impl ProbedConnection {
     ) -> Result<bool, RequestError> {
         let timeout = timing.discovery_timeout;
         self.discovery = self.discovery_cache.refresh(&self.client, timeout).await?;
-        Ok(sender.send_if_modified(|known| {
+        let differs = sender.send_if_modified(|known| {
             let differs = !Arc::ptr_eq(known, &self.discovery);
             known.clone_from(&self.discovery);
             differs
-        }))
+        });
+        if differs {
+            let version = fetch::kubernetes_version(&self.client, timing.request_timeout).await;
+            self.kubernetes_version = version.ok().or(self.kubernetes_version.take());
+        }
+        Ok(differs)
     }
 }

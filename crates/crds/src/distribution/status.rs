@@ -21,9 +21,13 @@ pub struct DistributionStatus {
     /// The version of a chart or a folder that was fetched; of a digest the digest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// The version of Kubernetes that a chart is rendered for: the lowest of the clusters.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub kubernetes_version: String,
+    /// The versions of Kubernetes that a chart is rendered for, the newest one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kubernetes_versions: Vec<String>,
+    /// How many renderings there are: a chart is rendered once for each version of Kubernetes and
+    /// API versions of its clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renderings: Option<i64>,
     /// How many objects the set has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<i64>,

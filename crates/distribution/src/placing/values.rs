@@ -116,23 +116,12 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Adds the clusters that the object's policy may not reach.
-    pub fn forbid(&mut self, clusters: &[String]) {
-        let is_other = |cluster: &&String| {
-            let mut chosen = self.clusters.iter();
-            !chosen.any(|one| one.name == **cluster)
-        };
-        let forbidden: Vec<NotChosen> = clusters
-            .iter()
-            .filter(is_other)
-            .map(|cluster| NotChosen {
-                cluster: cluster.clone(),
-                reason: "the annotation distribute.fleetdex.io/clusters of the policy's namespace \
-                         does not allow it"
-                    .to_owned(),
-            })
-            .collect();
-        self.not_chosen.extend(forbidden);
+    /// Adds clusters that were not asked, and why.
+    pub fn forbid(&mut self, clusters: impl Iterator<Item = NotChosen>) {
+        let chosen = self.clusters.iter();
+        let chosen: BTreeSet<&str> = chosen.map(|one| one.name.as_str()).collect();
+        let others = clusters.filter(|one| !chosen.contains(one.cluster.as_str()));
+        self.not_chosen.extend(others);
         self.not_chosen
             .sort_by(|one, other| one.cluster.cmp(&other.cluster));
     }

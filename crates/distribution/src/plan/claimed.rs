@@ -30,7 +30,7 @@ pub(super) struct Claimed<'a> {
     pub(super) policy: &'a Policy,
     /// The set that it belongs to; `None`: it is a template of the control plane.
     pub(super) set: Option<&'a ObjectSet>,
-    /// How a rollout changes it; `None`: it is the same in all clusters.
+    /// How it differs between clusters; `None`: it is the same in all.
     pub(super) change: Option<SetObjectChange<'a>>,
 }
 

@@ -6,6 +6,7 @@ use fleetdex_core::planted::{Bug, planted};
 
 use super::{
     held_names::template_names,
+    same_objects::SameObjects,
     values::{DistributionInputs, DistributionPlan, PlannedDeletion},
 };
 use crate::{
@@ -48,6 +49,10 @@ pub struct Leftovers {
     removed: BTreeSet<TemplateName>,
     /// Objects that were there because others needed them, and that nothing needs any more.
     unneeded: BTreeSet<TemplateName>,
+    /// The clusters for which the sets of objects do not have them.
+    lacking: BTreeMap<TemplateName, BTreeSet<String>>,
+    /// Objects of sets that clusters have in another version of their kind.
+    same: SameObjects,
     /// Objects that others need of which nothing is known but that they may still run.
     kept: BTreeSet<TemplateName>,
     /// The clusters that objects leave, and where they stay for the time being.
@@ -85,6 +90,8 @@ impl Leftovers {
         let leaving = plan.bindings.iter().filter(|one| !one.staying.is_empty());
         let staying = leaving.map(|one| (one.resource.clone(), one.staying.clone()));
         let removed = plan.bindings.iter().filter(|one| one.is_removed);
+        let lacking = plan.bindings.iter().filter(|one| !one.lacking.is_empty());
+        let lacking = lacking.map(|one| (one.resource.clone(), one.lacking.clone()));
         let preserved = inputs.previous.iter().filter(|(_, one)| one.preserves);
         let clusters = inputs.clusters.iter().filter(|one| !one.is_terminating);
         Self {
@@ -92,6 +99,8 @@ impl Leftovers {
             templates,
             targets: bindings.collect(),
             staying: staying.collect(),
+            lacking: lacking.collect(),
+            same: SameObjects::of(plan, inputs),
             preserved: preserved.map(|(name, _)| name.clone()).collect(),
             removed: removed.map(|one| one.resource.clone()).collect(),
             clusters: clusters.map(|cluster| cluster.name.clone()).collect(),
@@ -110,6 +119,22 @@ impl Leftovers {
         self.templates.contains(name)
     }
 
+    /// Whether the set of an object has it in another version of its kind now, which a cluster has
+    /// as the same object.
+    pub fn is_in_another_version(&self, name: &TemplateName, cluster: &str) -> bool {
+        self.same.has(name, cluster)
+    }
+
+    /// The other versions of its kind in which the set of an object has it now.
+    pub fn other_versions(&self, name: &TemplateName) -> impl Iterator<Item = &TemplateName> {
+        self.same.others(name)
+    }
+
+    /// Whether the set of an object has it only in other versions of its kind now.
+    pub fn is_replaced(&self, name: &TemplateName) -> bool {
+        !self.targets.contains_key(name) && self.same.others(name).next().is_some()
+    }
+
     /// What becomes of a copy that Fleetdex has written.
     pub fn fate(&self, cluster: &str, name: &TemplateName) -> LeftoverFate {
         if !self.is_complete || !self.clusters.contains(cluster) {
@@ -121,15 +146,20 @@ impl Leftovers {
             None => {
                 !self.templates.contains(name)
                     || self.unneeded.contains(name)
+                    || self.is_replaced(name)
                     || planted(Bug::DistributionDeletesWithoutPolicy)
             }
         };
+        let is_left = is_left && !self.same.has(name, cluster);
         let staying = self.staying.get(name);
         let is_staying = staying.is_some_and(|clusters| clusters.contains(cluster));
         if !is_left || is_staying || self.kept.contains(name) {
             return LeftoverFate::Stays;
         }
-        let is_gone = !self.targets.contains_key(name) || self.removed.contains(name);
+        let lacking = self.lacking.get(name);
+        let is_gone = !self.targets.contains_key(name)
+            || self.removed.contains(name)
+            || lacking.is_some_and(|clusters| clusters.contains(cluster));
         let is_preserved =
             self.preserved.contains(name) && !planted(Bug::DistributionDeletesPreserved);
         if RELEASED.contains(&name.kind.as_str()) || (is_gone && is_preserved) {

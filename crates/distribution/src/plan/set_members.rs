@@ -4,7 +4,10 @@
 //! an object of a set whose name another set or a template has is refused, and so is a template
 //! whose name a set has.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use fleetdex_crds::affinity::ClusterAffinity;
 
@@ -12,13 +15,13 @@ use super::{
     claimed::Claimed,
     dependencies::Dependencies,
     held_names::{HeldNames, VersionlessName, identity},
-    set_change::changed_objects,
+    set_change::{SetMember, members_of_set},
     values::DistributionInputs,
 };
 use crate::{
     cluster::TargetCluster,
     desired::write_order,
-    sets::{ObjectSet, RefusedMember, SetName, may_select},
+    sets::{ObjectSet, RefusedMember, SetName, SetObjects, may_select},
     template_name::NamedTemplate,
     templates::never_propagated,
 };
@@ -38,11 +41,11 @@ pub(super) fn members<'a>(
         by_sets: BTreeMap::new(),
     };
     let (mut members, mut refused) = (Vec::new(), Vec::new());
-    for (one, set) in &found {
+    for MemberCandidate { one, set, variants } in &found {
         let never = never_propagated(one.object);
         let never = never.map(|reason| format!("it is never distributed: {reason}"));
         let is_never_distributed = never.is_some();
-        match never.or_else(|| taken.reason_against(one, set)) {
+        match never.or_else(|| taken.reason_against(one, set, variants)) {
             Some(reason) => refused.push(RefusedMember {
                 set: Arc::clone(set),
                 resource: one.name.clone(),
@@ -50,7 +53,8 @@ pub(super) fn members<'a>(
                 is_never_distributed,
             }),
             None => {
-                taken.by_sets.insert(identity(&one.name), set);
+                let known = taken.by_sets.entry(identity(&one.name)).or_default();
+                known.push((set, variants));
                 members.push(one.clone());
             }
         }
@@ -59,29 +63,73 @@ pub(super) fn members<'a>(
     (members, refused)
 }
 
+/// An object of a set.
+struct MemberCandidate<'a> {
+    one: Claimed<'a>,
+    set: &'a Arc<SetName>,
+    /// The variants of the set that have it.
+    variants: BTreeSet<usize>,
+}
+
 /// All objects of all sets: first those that have a binding, then those of the oldest sets.
 fn candidates<'a>(
     inputs: &'a DistributionInputs,
     held: &HeldNames<'_>,
-) -> Vec<(Claimed<'a>, &'a Arc<SetName>)> {
+) -> Vec<MemberCandidate<'a>> {
     let mut sets: Vec<_> = inputs.sets.iter().collect();
     sets.sort_by_key(|set| (&set.created, &set.name));
     let mut found = Vec::new();
     for set in sets {
-        for (template, change) in changed_objects(set) {
-            let NamedTemplate { name, object } = template;
-            let claimed = Claimed {
+        let clusters = SetClusters::of(inputs, set);
+        for member in members_of_set(set) {
+            if !clusters.may_have(&member, inputs) {
+                continue;
+            }
+            let NamedTemplate { name, object } = member.base;
+            let one = Claimed {
                 name: name.clone(),
                 object,
                 policy: set.policy_of(object),
                 set: Some(set),
-                change,
+                change: member.change,
             };
-            found.push((claimed, &set.name));
+            found.push(MemberCandidate {
+                one,
+                set: &set.name,
+                variants: member.variants,
+            });
         }
     }
-    found.sort_by_key(|(one, set)| held.holder(&one.name) != Some(*set));
+    found.sort_by_key(|candidate| held.holder(&candidate.one.name) != Some(candidate.set));
     found
+}
+
+/// The clusters of a set whose objects differ between clusters.
+struct SetClusters<'a>(Option<BTreeSet<&'a str>>);
+
+impl<'a> SetClusters<'a> {
+    fn of(inputs: &'a DistributionInputs, set: &ObjectSet) -> Self {
+        let unreached = set.unreached.iter();
+        let mut contents = set
+            .objects()
+            .into_iter()
+            .chain(unreached.map(|unreached| &unreached.objects));
+        let has_variants = contents.any(SetObjects::has_variants);
+        let selected = || selected_clusters(inputs, set).map(|cluster| cluster.name.as_str());
+        Self(has_variants.then(|| selected().collect()))
+    }
+
+    /// Whether a cluster has an object, or is to get it: others may have been rendered for clusters
+    /// that the set has left. Without a cluster everything stays as it is.
+    fn may_have(&self, member: &SetMember<'_>, inputs: &DistributionInputs) -> bool {
+        let (Some(selected), Some(change)) = (&self.0, &member.change) else {
+            return true;
+        };
+        let previous = inputs.previous.get(&member.base.name);
+        let bound = previous.into_iter().flat_map(|one| one.clusters.keys());
+        let bound = bound.map(String::as_str);
+        selected.is_empty() || change.is_in_any(selected.iter().copied().chain(bound))
+    }
 }
 
 /// The clusters that the placement of a set selects: see [`may_select`].
@@ -97,19 +145,32 @@ pub fn selected_clusters<'i>(
     })
 }
 
+/// A set that has a name, and the variants of it that do.
+type NameHolder<'n> = (&'n Arc<SetName>, &'n BTreeSet<usize>);
+
 /// Who has which names.
 struct TakenNames<'n> {
     inputs: &'n DistributionInputs,
     held: &'n HeldNames<'n>,
     claimed: BTreeMap<VersionlessName<'n>, &'n Claimed<'n>>,
-    by_sets: BTreeMap<VersionlessName<'n>, &'n Arc<SetName>>,
+    /// With the variants of the set that have it: an object may be in another version of its kind
+    /// in each.
+    by_sets: BTreeMap<VersionlessName<'n>, Vec<NameHolder<'n>>>,
 }
 
 impl TakenNames<'_> {
     /// What else has the name of an object of a set; `None`: nothing has.
-    fn reason_against(&self, one: &Claimed<'_>, set: &Arc<SetName>) -> Option<String> {
+    fn reason_against(
+        &self,
+        one: &Claimed<'_>,
+        set: &Arc<SetName>,
+        variants: &BTreeSet<usize>,
+    ) -> Option<String> {
         let key = identity(&one.name);
-        if let Some(other) = self.by_sets.get(&key) {
+        let is_other =
+            |(other, of_other): &&NameHolder<'_>| *other != set || !of_other.is_disjoint(variants);
+        let mut taken = self.by_sets.get(&key).into_iter().flatten();
+        if let Some((other, _)) = taken.find(is_other) {
             return Some(format!("{} has an object of this name", other.shown()));
         }
         let holder = self.held.holder(&one.name);

@@ -17,7 +17,8 @@ use crate::{
 };
 
 impl PlannedBinding {
-    /// Notes what the rollout of its set changes, or takes the next step of its own.
+    /// Notes how the object of a set differs between clusters, or takes the next step of its own
+    /// rollout. `clusters`: those that the object may reach.
     pub(super) fn follow_rollout(
         &mut self,
         one: &Claimed<'_>,
@@ -26,7 +27,7 @@ impl PlannedBinding {
         inputs: &DistributionInputs,
     ) {
         match &one.change {
-            Some(change) => self.roll_out(change, previous),
+            Some(change) => self.vary(change, previous, clusters),
             None => self.roll_out_in_waves(one, clusters, previous, inputs),
         }
     }

@@ -137,6 +137,9 @@ pub struct PlannedBinding {
     /// Whether its set does not have it any more, and it stays where a rollout has not come to.
     #[serde(skip)]
     pub is_removed: bool,
+    /// The clusters for which its set does not have it.
+    #[serde(skip)]
+    pub lacking: BTreeSet<String>,
     /// The bindings of objects that may still run and need it, and that no policy claims any more.
     #[serde(skip)]
     pub resting_requirers: Vec<(String, String)>,
@@ -254,6 +257,7 @@ impl PlannedBinding {
             stable: None,
             rollout: None,
             is_removed: false,
+            lacking: BTreeSet::new(),
             resting_requirers: Vec::new(),
             lazy: None,
             replicas: None,

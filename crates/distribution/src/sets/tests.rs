@@ -33,6 +33,10 @@ fn bindings_of_a_set_are_in_its_namespace_and_do_not_collide() {
         name().binding_name(&config_map("", "a")),
         name().binding_name(&config_map("other", "a")),
         other.binding_name(&config_map("shop", "a")),
+        name().binding_name(&TemplateName::from(NameParts {
+            api_version: "v2".to_owned(),
+            ..NameParts::clone(&config_map("shop", "a"))
+        })),
         crate::binding_name::binding_name(&config_map("shop", "a")),
     ];
     let distinct: std::collections::BTreeSet<&String> = names.iter().collect();

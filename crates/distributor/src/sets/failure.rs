@@ -48,6 +48,20 @@ impl SetFailure {
         )
     }
 
+    /// There is no room for its objects.
+    pub fn too_large() -> Self {
+        Self::new(
+            "TooLarge",
+            "its objects take more than 32 MiB of memory, or those of all sets more than 256 MiB: \
+             make sets smaller, or use fewer",
+        )
+    }
+
+    /// A task of ours ended early.
+    pub fn aborted(error: &dyn fmt::Display) -> Self {
+        Self::new("RenderingFailed", error.to_string())
+    }
+
     fn stopping(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             stops_writing: true,

@@ -6,22 +6,14 @@ use std::{
     time::Duration,
 };
 
-use fleetdex_clusters::{
-    discovery::Discovery,
-    secret_hosts::{HostPattern, SecretHosts},
-};
+use fleetdex_clusters::discovery::Discovery;
 use fleetdex_core::model::causes;
-use fleetdex_crds::distribution::DistributionSpec;
+use fleetdex_crds::distribution::{DistributionSource, DistributionSpec};
 use fleetdex_distribution::{marks, sets::SetName};
 use fleetdex_rendering::{
-    cache::RenderCache,
     fetch::{FetchSettings, HostPolicy},
-    kept::StoredRendering,
     named_objects::{NamedKind, NamedObjects, named_by},
-    rendered::RenderedSet,
-    renderer::Renderer,
-    resolve::{ResolvedSource, SourceResolver},
-    source::{Capabilities, RenderSource},
+    resolve::SourceResolver,
 };
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Secret},
@@ -29,47 +21,21 @@ use k8s_openapi::{
 };
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::time::timeout;
 
 use super::{
-    capabilities::CommonCapabilities,
-    failure::{SetFailure, cut},
-    rendering_secrets::RenderingSecrets,
+    capabilities::TargetCapabilities,
+    failure::SetFailure,
+    revision::RevisionMaker,
     rights::{NeededRight, SetAccount},
-    set_objects::{self, SetKinds},
+    set_renderer::SetRenderer,
     set_rendering::{RenderOutcome, RenderedSource, SetRendering},
     set_spec::account,
     source_hosts::SourceHosts,
 };
-use crate::{blocking::run_blocking, copy_memory::CopyMemory};
 
 /// How long reading one object may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of notes that are kept.
-const NOTES: usize = 4_096;
-/// Warnings that are kept, and bytes of each.
-const WARNINGS: (usize, usize) = (16, 512);
-
-/// What all sets are rendered with.
-pub struct SetRenderer {
-    /// The control plane.
-    pub client: Client,
-    /// Runs helm and kustomize.
-    pub renderer: Renderer,
-    /// Renderings by the digest of their inputs.
-    pub cache: RenderCache,
-    /// The hosts that may be fetched from.
-    pub source_hosts: Vec<HostPattern>,
-    /// The hosts that Secrets may be sent to.
-    pub secret_hosts: SecretHosts,
-    /// What the objects of all sets may take.
-    pub memory: CopyMemory,
-    /// How many sets are rendered at a time: what each may take meanwhile is bounded.
-    pub permits: Semaphore,
-    /// Renderings that outlive this process.
-    pub secrets: RenderingSecrets,
-}
-
 /// One set, to be rendered.
 pub struct RenderTask {
     /// Its name.
@@ -77,7 +43,7 @@ pub struct RenderTask {
     /// What it says.
     pub spec: Arc<DistributionSpec>,
     /// What its clusters have.
-    pub capabilities: CommonCapabilities,
+    pub capabilities: TargetCapabilities,
     /// What its clusters and the control plane serve.
     pub served: Vec<Arc<Discovery>>,
     /// What was rendered before.
@@ -90,6 +56,12 @@ pub struct RenderTask {
     pub in_force: BTreeSet<String>,
     /// Those of them that are to be read.
     pub wanted: Vec<String>,
+    /// The revisions that Secrets have.
+    pub kept: BTreeSet<String>,
+    /// The revision that is rolled out.
+    pub current: Option<String>,
+    /// The revision that a user undoes.
+    pub undone: Option<String>,
     /// The kept revisions that are of no use any more.
     pub unneeded: Vec<String>,
 }
@@ -143,10 +115,9 @@ impl RenderTask {
         revision: &str,
     ) -> Result<Option<Arc<SetRendering>>, SetFailure> {
         let _permit = with.permits.acquire().await.ok();
-        let Some(kept) = with.secrets.load(&self.name, revision).await? else {
+        let Some(rendering) = with.kept(&self.name, revision, &self.served).await? else {
             return Ok(None);
         };
-        let rendering = self.kept(with, kept, true).await?;
         self.check(with, &rendering).await?;
         Ok(Some(Arc::new(rendering)))
     }
@@ -165,8 +136,10 @@ impl RenderTask {
         let _permit = with.permits.acquire().await.ok();
         let objects = self.read(&with.client, &named).await?;
         let fingerprint = self.fingerprint(&objects);
-        let rendering = match &self.before {
-            Some(before) if before.fingerprint == fingerprint && !self.fetches_again => {
+        let before = self.before.as_ref().filter(|_| !self.fetches_again);
+        let before = before.filter(|before| before.fingerprint == fingerprint);
+        let rendering = match before {
+            Some(before) if self.is_rendered_for(before) => {
                 let digest = before.rendering.digest.as_str();
                 let others = self.in_force.iter().filter(|other| **other != digest);
                 for rendering in others.filter_map(|other| self.known.get(other)) {
@@ -174,7 +147,11 @@ impl RenderTask {
                 }
                 Arc::clone(&before.rendering)
             }
-            _ => self.render(with, &objects).await?,
+            Some(before) => {
+                let source = pinned(&self.spec.source, &before.rendering.version);
+                self.render(with, &objects, &source).await?
+            }
+            None => self.render(with, &objects, &self.spec.source).await?,
         };
         self.check(with, &rendering).await?;
         if self.spec.rollout.is_some() && !rendering.is_kept {
@@ -183,7 +160,20 @@ impl RenderTask {
         Ok(RenderedSource {
             rendering,
             fingerprint,
+            rendered_for: self.capabilities.distinct.clone(),
         })
+    }
+
+    /// Whether a rendering of the same source is one for these clusters, too.
+    fn is_rendered_for(&self, before: &RenderedSource) -> bool {
+        let rendering = &before.rendering;
+        let is_rendered = || {
+            let targets = self.capabilities.targets(&rendering.defined);
+            targets.iter().all(|one| rendering.targets.contains(one))
+        };
+        self.spec.source.helm.is_none()
+            || before.rendered_for == self.capabilities.distinct
+            || is_rendered()
     }
 
     fn account(&self) -> SetAccount {
@@ -249,11 +239,12 @@ impl RenderTask {
         marks::hash(&json!([self.spec.source, config_maps, secrets]))
     }
 
-    /// The rendering of what was read: that which is kept, or a new one.
+    /// The rendering of what was read: one that is known or kept, or a new one.
     async fn render(
         &self,
         with: &SetRenderer,
         objects: &NamedObjects,
+        source: &DistributionSource,
     ) -> Result<Arc<SetRendering>, SetFailure> {
         let hosts = |secret: Option<&Secret>| -> Arc<dyn HostPolicy> {
             Arc::new(SourceHosts {
@@ -272,131 +263,34 @@ impl RenderTask {
         let SetName {
             namespace, name, ..
         } = &*self.name;
-        let ResolvedSource {
-            source,
-            namespace,
-            version,
-        } = resolver.resolve(&self.spec.source, namespace, name).await?;
-        let capabilities = self.capabilities_for(&source)?;
-        let inputs = with.renderer.inputs(&source, &capabilities).await?;
-        if let Some(known) = self.known.get(inputs.as_str()) {
-            return Ok(Arc::clone(known));
-        }
-        if let Some(kept) = with.secrets.load(&self.name, inputs.as_str()).await? {
-            return self.kept(with, kept, true).await.map(Arc::new);
-        }
-        let render = async || with.renderer.render(&source, &capabilities).await;
-        let rendered = with.cache.get_or_render(&inputs, render).await?;
-        drop(source);
-        let served = self.served.clone();
-        let set = Arc::clone(&rendered);
-        let made = run_blocking(move || made(&set, &namespace, &served)).await;
-        let mut notes = rendered.notes.clone();
-        cut(&mut notes, NOTES);
-        let rendering = StoredRendering {
-            digest: inputs,
-            version,
-            kubernetes_version: capabilities.kubernetes_version().to_owned(),
-            notes,
-            warnings: warnings(&rendered),
-            objects: made.map_err(|error| aborted(&error))??,
+        let resolved = resolver.resolve(source, namespace, name).await?;
+        let maker = RevisionMaker {
+            with,
+            name: &self.name,
+            account: &self.account(),
+            has_overrides: !self.spec.overrides.is_empty(),
+            capabilities: &self.capabilities,
+            served: &self.served,
+            known: &self.known,
+            kept: &self.kept,
+            current: self.current.as_deref(),
+            undone: self.undone.as_deref(),
         };
-        self.new_rendering(with, rendering).await
-    }
-
-    /// A new rendering, which is kept from now on if it is not too large.
-    async fn new_rendering(
-        &self,
-        with: &SetRenderer,
-        rendering: StoredRendering,
-    ) -> Result<Arc<SetRendering>, SetFailure> {
-        let digest = rendering.digest.clone();
-        let packed = run_blocking(move || {
-            let packed = rendering.pack();
-            (rendering, packed)
-        });
-        let (rendering, packed) = packed.await.map_err(|error| aborted(&error))?;
-        let made = self.kept(with, rendering, packed.is_ok()).await?;
-        self.check(with, &made).await?;
-        let packed = match packed {
-            Ok(packed) => packed,
-            Err(error) => {
-                tracing::warn!(set = %self.name.shown(), error = %causes(&error), "a rendering cannot be kept");
-                return Ok(Arc::new(made));
-            }
-        };
-        if with.secrets.keep(&self.name, &digest, &packed).await? {
-            return Ok(Arc::new(made));
-        }
-        // Another replica has rendered the same inputs: its random values are in force.
-        drop(made);
-        let found = with.secrets.load(&self.name, digest.as_str()).await?;
-        let found = found.ok_or_else(|| {
-            SetFailure::new(
-                "RenderingFailed",
-                "the Secret with its rendering comes and goes",
-            )
-        })?;
-        self.kept(with, found, true).await.map(Arc::new)
-    }
-
-    /// A rendering with the rights that it needs.
-    async fn kept(
-        &self,
-        with: &SetRenderer,
-        rendering: StoredRendering,
-        is_kept: bool,
-    ) -> Result<SetRendering, SetFailure> {
-        let (served, memory) = (self.served.clone(), with.memory.clone());
-        let made = run_blocking(move || SetRendering::new(rendering, &served, is_kept, &memory));
-        made.await.map_err(|error| aborted(&error))?
-    }
-
-    /// What a chart is rendered for. Other sources do not depend on it.
-    fn capabilities_for(&self, source: &RenderSource) -> Result<Capabilities, SetFailure> {
-        let CommonCapabilities { known, unknown } = &self.capabilities;
-        match (source, known) {
-            (RenderSource::Helm(_), Some(known)) => Ok(known.clone()),
-            (RenderSource::Helm(_), None) => Err(SetFailure::new(
-                "NoCluster",
-                if unknown.is_empty() {
-                    "spec.placement selects no cluster".to_owned()
-                } else {
-                    let first: Vec<&str> = unknown.iter().take(5).map(String::as_str).collect();
-                    format!(
-                        "the Kubernetes version of {} is not known: a chart is rendered for it",
-                        first.join(", ")
-                    )
-                },
-            )),
-            _ => Ok(Capabilities::default()),
-        }
+        maker.make(resolved).await
     }
 }
 
-/// The objects of a rendering.
-fn made(
-    rendered: &RenderedSet,
-    namespace: &str,
-    served: &[Arc<Discovery>],
-) -> Result<Vec<Value>, SetFailure> {
-    let kinds = SetKinds::of(rendered, served);
-    set_objects::objects(rendered.clone(), namespace, &kinds)
-}
-
-fn aborted(error: &dyn std::fmt::Display) -> SetFailure {
-    SetFailure::new("RenderingFailed", error.to_string())
-}
-
-fn warnings(rendered: &RenderedSet) -> Vec<String> {
-    let (number, bytes) = WARNINGS;
-    let first = rendered.warnings.iter().take(number).cloned();
-    first
-        .map(|mut warning| {
-            cut(&mut warning, bytes);
-            warning
-        })
-        .collect()
+/// A source with the version of before: clusters that change are no reason to fetch another one.
+fn pinned(source: &DistributionSource, version: &str) -> DistributionSource {
+    let mut source = source.clone();
+    if let Some(helm) = &mut source.helm
+        && helm.chart.is_some()
+        && !version.is_empty()
+    {
+        // Tags have no plus sign.
+        helm.version = Some(version.replace('_', "+"));
+    }
+    source
 }
 
 async fn in_time<T>(

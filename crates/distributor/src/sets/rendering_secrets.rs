@@ -141,6 +141,8 @@ fn read(secret: &Value, uid: &str, revision: &str) -> Result<StoredRendering, St
 
 #[cfg(test)]
 mod tests {
+    use fleetdex_rendering::kept::StoredVariant;
+
     use super::*;
 
     fn set(name: &str, uid: &str) -> SetName {
@@ -169,13 +171,19 @@ mod tests {
 
     #[test]
     fn what_a_stranger_has_written_is_refused() {
+        let digest = Sha256Digest::of(b"a");
         let kept = StoredRendering {
-            digest: Sha256Digest::of(b"a"),
+            digest: digest.clone(),
+            source: digest.clone(),
             version: String::new(),
-            kubernetes_version: String::new(),
             notes: String::new(),
             warnings: Vec::new(),
             objects: vec![json!({"kind": "ConfigMap"})],
+            variants: vec![StoredVariant {
+                digest,
+                objects: vec![0],
+                ..StoredVariant::default()
+            }],
         };
         let revision = kept.digest.to_string();
         let packed = BASE64_STANDARD.encode(kept.pack().unwrap());

@@ -111,10 +111,11 @@ impl SetReport {
                 .map(|one| one.digest.to_string())
                 .unwrap_or_default(),
             version: rendering.map(|one| one.version.clone()).unwrap_or_default(),
-            kubernetes_version: rendering
-                .map(|one| one.kubernetes_version.clone())
+            kubernetes_versions: rendering
+                .map(|one| one.kubernetes_versions())
                 .unwrap_or_default(),
-            objects: rendering.and_then(|one| i64::try_from(one.objects.len()).ok()),
+            renderings: rendering.and_then(|one| i64::try_from(one.targets.len()).ok()),
+            objects: rendering.and_then(|one| i64::try_from(one.number).ok()),
             ready_clusters: format!("{ready}/{}", counts.len()),
             clusters: clusters.take(MOST_CLUSTERS).collect(),
             notes: rendering.map(|one| one.notes.clone()).unwrap_or_default(),
@@ -142,7 +143,7 @@ impl SetReport {
             }
             _ if self.is_suspended => Finding::unknown(KIND, "Suspended", "spec.suspend is true"),
             (None, Some(rendering)) if self.is_current => {
-                let objects = rendering.objects.len();
+                let objects = rendering.number;
                 if !rendering.is_kept {
                     let message = format!(
                         "{objects} objects, which are too large to be kept: an undo and waves are \

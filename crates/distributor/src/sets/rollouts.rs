@@ -81,7 +81,7 @@ pub fn next(
     if !set.is_writable() || before.is_some_and(|before| rests(before, revision, undone)) {
         return None;
     }
-    let object_set = set.object_set();
+    let object_set = set.placement();
     let selected: BTreeSet<&str> = selected_clusters(plan, &object_set)
         .map(|cluster| cluster.name.as_str())
         .collect();

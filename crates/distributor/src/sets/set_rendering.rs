@@ -1,13 +1,26 @@
 //! The objects of a set, with the rights that they need and the memory that they take.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use fleetdex_clusters::discovery::Discovery;
 use fleetdex_core::model::value_size;
-use fleetdex_distribution::template_name::NamedTemplate;
-use fleetdex_rendering::{digest::Sha256Digest, kept::StoredRendering, rendered::RenderedSet};
+use fleetdex_distribution::{
+    sets::{SetObjects, SetVariant},
+    template_name::{NamedTemplate, TemplateName},
+};
+use fleetdex_interpreter::value::{list, text};
+use fleetdex_rendering::{
+    digest::Sha256Digest, kept::StoredRendering, rendered::RenderedSet, source::Capabilities,
+    variants::best_variant,
+};
+use parking_lot::Mutex;
+use serde_json::Value;
 
 use super::{
+    capabilities::ClusterCapabilities,
     failure::SetFailure,
     rights::NeededRight,
     set_objects::{self, SetKinds},
@@ -15,28 +28,44 @@ use super::{
 use crate::copy_memory::CopyMemory;
 
 /// What the objects of one set may take, so that it leaves room for others.
-const OBJECTS_OF_SET: usize = 32 << 20;
+pub const OBJECTS_OF_SET: usize = 32 << 20;
 
 /// The objects of a set, and what they were made from.
 pub struct SetRendering {
-    /// In the order in which they are written.
-    pub objects: Arc<[NamedTemplate]>,
-    /// The digest of all inputs.
+    /// The objects of all variants, each once.
+    objects: Arc<[NamedTemplate]>,
+    /// The digest of the revision.
     pub digest: Sha256Digest,
+    /// The digest of everything that was rendered but what clusters have.
+    pub source: Sha256Digest,
     /// The version of what was fetched.
     pub version: String,
-    /// The version of Kubernetes that it was rendered for.
-    pub kubernetes_version: String,
     /// The notes of the chart.
     pub notes: String,
     /// What the renderer warned of.
     pub warnings: Vec<String>,
     /// Whether a Secret has it.
     pub is_kept: bool,
+    /// How many objects it has, in whatever variant.
+    pub number: usize,
+    /// What its variants were rendered for.
+    pub targets: Vec<Capabilities>,
+    /// The API versions that its own definitions bring.
+    pub defined: BTreeSet<String>,
+    digests: Vec<Sha256Digest>,
+    variants: Arc<[SetVariant]>,
+    /// Which clusters have which variant, by the revision of their capabilities.
+    assigned: Mutex<Option<AssignedClusters>>,
     /// The rights that the objects need as they are, and if overrides may change them.
     rights: [BTreeSet<NeededRight>; 2],
     memory: CopyMemory,
     bytes: usize,
+}
+
+/// Which clusters have which variant.
+struct AssignedClusters {
+    revision: u64,
+    variants: Arc<BTreeMap<String, usize>>,
 }
 
 impl Drop for SetRendering {
@@ -53,14 +82,12 @@ impl SetRendering {
         is_kept: bool,
         memory: &CopyMemory,
     ) -> Result<Self, SetFailure> {
-        let bytes = kept.objects.iter().map(value_size).sum();
+        let objects = kept.objects.iter().map(value_size).sum::<usize>();
+        let capabilities = kept.variants.iter().map(|one| one.capabilities.size());
+        let bytes = objects + capabilities.sum::<usize>();
         let mut taken = memory.taking();
         if bytes > OBJECTS_OF_SET || !taken.takes(bytes) {
-            return Err(SetFailure::new(
-                "TooLarge",
-                "its objects take more than 32 MiB of memory, or those of all sets more than \
-                 256 MiB: make sets smaller, or use fewer",
-            ));
+            return Err(SetFailure::too_large());
         }
         let set = RenderedSet {
             objects: kept.objects,
@@ -71,14 +98,32 @@ impl SetRendering {
             |has_overrides: bool| set_objects::needed_rights(&set.objects, &kinds, has_overrides);
         let rights = [rights(false)?, rights(true)?];
         taken.keep();
+        let defined = defined_api_versions(&set.objects);
+        let objects: Arc<[NamedTemplate]> =
+            set.objects.into_iter().map(NamedTemplate::from).collect();
+        let names: BTreeSet<&TemplateName> = objects.iter().map(|one| &one.name).collect();
+        let variants = kept.variants.iter().map(|one| SetVariant {
+            kubernetes_version: one.capabilities.kubernetes_version().to_owned(),
+            objects: one.objects.clone(),
+        });
         Ok(Self {
-            objects: set.objects.into_iter().map(NamedTemplate::from).collect(),
+            number: names.len(),
+            variants: variants.collect(),
+            digests: kept.variants.iter().map(|one| one.digest.clone()).collect(),
+            targets: kept
+                .variants
+                .into_iter()
+                .map(|one| one.capabilities)
+                .collect(),
+            objects,
             digest: kept.digest,
+            source: kept.source,
             version: kept.version,
-            kubernetes_version: kept.kubernetes_version,
             notes: kept.notes,
             warnings: kept.warnings,
             is_kept,
+            defined,
+            assigned: Mutex::default(),
             rights,
             memory: memory.clone(),
             bytes,
@@ -90,6 +135,73 @@ impl SetRendering {
         let [as_they_are, changed] = &self.rights;
         if has_overrides { changed } else { as_they_are }
     }
+
+    /// The objects for a plan.
+    pub fn for_clusters(&self, clusters: &ClusterCapabilities) -> SetObjects {
+        let assigned = if self.variants.len() < 2 {
+            Arc::default()
+        } else {
+            self.assigned(clusters)
+        };
+        SetObjects::of_variants(Arc::clone(&self.objects), &self.variants, &assigned)
+    }
+
+    fn assigned(&self, clusters: &ClusterCapabilities) -> Arc<BTreeMap<String, usize>> {
+        let mut known = self.assigned.lock();
+        let revision = clusters.revision();
+        if let Some(known) = known.as_ref().filter(|known| known.revision == revision) {
+            return Arc::clone(&known.variants);
+        }
+        let variants = Arc::new(clusters.assign(&self.targets));
+        *known = Some(AssignedClusters {
+            revision,
+            variants: Arc::clone(&variants),
+        });
+        variants
+    }
+
+    /// The objects of the variant with a digest; `None`: it has no such variant.
+    pub fn variant(&self, digest: &Sha256Digest) -> Option<Vec<Value>> {
+        let position = self.digests.iter().position(|one| one == digest)?;
+        Some(self.objects_at(position).cloned().collect())
+    }
+
+    /// The objects of a cluster that has these capabilities.
+    pub fn objects_for(&self, cluster: &Capabilities) -> impl Iterator<Item = &Value> {
+        let position = best_variant(&self.targets, cluster);
+        position.into_iter().flat_map(|at| self.objects_at(at))
+    }
+
+    fn objects_at(&self, variant: usize) -> impl Iterator<Item = &Value> {
+        let variant = self.variants.get(variant);
+        let positions = variant.into_iter().flat_map(|variant| &variant.objects);
+        let objects = positions.filter_map(|position| self.objects.get(*position));
+        objects.map(|one| &*one.object)
+    }
+
+    /// The versions of Kubernetes that it was rendered for: the newest one first.
+    pub fn kubernetes_versions(&self) -> Vec<String> {
+        let versions = self.targets.iter().map(Capabilities::kubernetes_version);
+        let mut versions: Vec<&str> = versions.filter(|version| !version.is_empty()).collect();
+        versions.dedup();
+        versions.into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// The API versions that definitions among objects bring, alone and with each kind.
+pub fn defined_api_versions(objects: &[Value]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let definitions = objects.iter();
+    for one in definitions.filter(|one| one["kind"] == "CustomResourceDefinition") {
+        let group = text(one, &["spec", "group"]);
+        let kind = text(one, &["spec", "names", "kind"]);
+        for version in list(one, &["spec", "versions"]) {
+            let api_version = format!("{group}/{}", text(version, &["name"]));
+            found.insert(format!("{api_version}/{kind}"));
+            found.insert(api_version);
+        }
+    }
+    found
 }
 
 /// What the source of a set is rendered to.
@@ -99,6 +211,8 @@ pub struct RenderedSource {
     pub rendering: Arc<SetRendering>,
     /// What was read, to notice when it is another one.
     pub fingerprint: String,
+    /// What clusters had, for the same.
+    pub rendered_for: BTreeSet<Arc<Capabilities>>,
 }
 
 impl RenderedSource {
@@ -107,6 +221,7 @@ impl RenderedSource {
         Self {
             rendering,
             fingerprint: String::new(),
+            rendered_for: BTreeSet::new(),
         }
     }
 }
@@ -129,5 +244,71 @@ impl RenderOutcome {
             forgotten: Vec::new(),
             result: Err(failure),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fleetdex_rendering::{kept::VariantCollector, variants::revision_digest};
+    use serde_json::json;
+
+    use super::*;
+
+    fn config_map(name: &str, value: u32) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "shop"}, "data": {"value": value}})
+    }
+
+    fn definition() -> Value {
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "fleets.example.com"},
+            "spec": {"group": "example.com", "scope": "Cluster",
+                "names": {"kind": "Fleet", "plural": "fleets"}, "versions": [{"name": "v1"}]}})
+    }
+
+    fn rendering() -> SetRendering {
+        let mut collector = VariantCollector::default();
+        for (version, objects) in [
+            ("1.36.3", vec![definition(), config_map("a", 1)]),
+            ("1.36.1", vec![definition(), config_map("a", 2)]),
+            ("1.35.0", vec![definition(), config_map("b", 1)]),
+        ] {
+            let digest = Sha256Digest::of(version.as_bytes());
+            collector.add(digest, Capabilities::new(version, []), objects);
+        }
+        let kept = StoredRendering {
+            digest: revision_digest(collector.variants.iter().map(|one| &one.digest)),
+            source: Sha256Digest::of(b"source"),
+            version: String::new(),
+            notes: String::new(),
+            warnings: Vec::new(),
+            objects: collector.objects,
+            variants: collector.variants,
+        };
+        let memory = CopyMemory::limited_to(1 << 20);
+        SetRendering::new(kept, &[], true, &memory).unwrap()
+    }
+
+    #[test]
+    fn the_objects_of_a_variant_are_found_by_its_digest_and_by_what_clusters_have() {
+        let rendering = rendering();
+        assert_eq!(rendering.number, 3);
+        let versions = ["1.36.3", "1.36.1", "1.35.0"];
+        assert_eq!(rendering.kubernetes_versions(), versions);
+        let found = rendering.variant(&Sha256Digest::of(b"1.36.1")).unwrap();
+        assert_eq!(found, [definition(), config_map("a", 2)]);
+        assert_eq!(rendering.variant(&Sha256Digest::of(b"1.34.0")), None);
+        let cluster = Capabilities::new("1.36.2", []);
+        let objects: Vec<&Value> = rendering.objects_for(&cluster).collect();
+        assert_eq!(objects, [&definition(), &config_map("a", 2)]);
+        let objects = rendering.for_clusters(&ClusterCapabilities::default());
+        assert!(objects.has_variants());
+    }
+
+    #[test]
+    fn definitions_bring_api_versions() {
+        let expected = ["example.com/v1", "example.com/v1/Fleet"];
+        let expected: BTreeSet<String> = expected.into_iter().map(str::to_owned).collect();
+        assert_eq!(rendering().defined, expected);
     }
 }

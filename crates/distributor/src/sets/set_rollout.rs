@@ -9,14 +9,14 @@ use std::{
 use fleetdex_crds::distribution::{KeptRevision, RolloutStatus};
 use fleetdex_distribution::{
     rollout::{RolloutPhase, RolloutState, short},
-    sets::{SetContents, UnreachedContents},
+    sets::{SetContents, SetObjects, UnreachedContents},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::set_rendering::SetRendering;
+use super::{capabilities::ClusterCapabilities, set_rendering::SetRendering};
 
 /// Kept revisions in a status, at most: three are needed, and the others are being deleted.
 const MOST_LISTED: usize = 10;
@@ -32,6 +32,29 @@ pub struct SetRollout {
     renderings: BTreeMap<String, Arc<SetRendering>>,
     /// Since when plans are made by `state`: before that nothing is known of its clusters.
     planned_since: Option<Instant>,
+}
+
+/// The revisions that clusters have.
+pub struct ClusterRevisions<'r> {
+    /// That of clusters that are reached.
+    rendering: &'r SetRendering,
+    /// That of the others, and the clusters that are reached; `None`: all are.
+    unreached: Option<(Option<&'r SetRendering>, &'r BTreeSet<String>)>,
+}
+
+impl ClusterRevisions<'_> {
+    /// The objects of these clusters.
+    pub fn contents(
+        &self,
+        clusters: &ClusterCapabilities,
+    ) -> (SetContents, Option<UnreachedContents>) {
+        let contents = self.rendering.for_clusters(clusters);
+        let unreached = self.unreached.map(|(stable, reached)| UnreachedContents {
+            objects: stable.map_or_else(SetObjects::default, |one| one.for_clusters(clusters)),
+            reached: reached.clone(),
+        });
+        (SetContents::Known(contents), unreached)
+    }
 }
 
 impl SetRollout {
@@ -114,12 +137,12 @@ impl SetRollout {
             .retain(|revision, _| in_force.contains(revision) || Some(revision.as_str()) == newest);
     }
 
-    /// What clusters have; an error: that is not known.
-    pub fn contents(&self) -> Result<(SetContents, Option<UnreachedContents>), String> {
+    /// The revisions that clusters have; an error: that is not known.
+    pub fn revisions(&self) -> Result<ClusterRevisions<'_>, String> {
         let Some(state) = &self.state else {
             return Err("its rollout has not begun".to_owned());
         };
-        let objects = |revision: &str| {
+        let known = |revision: &str| {
             let rendering = self.renderings.get(revision).ok_or_else(|| {
                 format!(
                     "revision {}, which clusters have, is not kept: without spec.rollout all \
@@ -127,21 +150,26 @@ impl SetRollout {
                     short(revision)
                 )
             })?;
-            Ok::<_, String>(Arc::clone(&rendering.objects))
+            Ok::<_, String>(&**rendering)
         };
         let stable = state.stable.as_deref();
         if let (RolloutPhase::Undone, Some(stable)) = (state.phase, stable) {
-            return Ok((SetContents::Known(objects(stable)?), None));
+            return Ok(ClusterRevisions {
+                rendering: known(stable)?,
+                unreached: None,
+            });
         }
-        let contents = SetContents::Known(objects(&state.revision)?);
-        if is_everywhere(state) {
-            return Ok((contents, None));
-        }
-        let unreached = UnreachedContents {
-            objects: stable.map(objects).transpose()?.unwrap_or_default(),
-            reached: state.reached.clone(),
+        let rendering = known(&state.revision)?;
+        let unreached = if is_everywhere(state) {
+            None
+        } else {
+            let stable = stable.map(known).transpose()?;
+            Some((stable, &state.reached))
         };
-        Ok((contents, Some(unreached)))
+        Ok(ClusterRevisions {
+            rendering,
+            unreached,
+        })
     }
 
     /// How long plans are made by the state; `None`: none was made.
@@ -172,7 +200,7 @@ impl SetRollout {
             listed.push(KeptRevision {
                 revision: next.revision.clone(),
                 version: rendering.version.clone(),
-                objects: i64::try_from(rendering.objects.len()).unwrap_or(i64::MAX),
+                objects: i64::try_from(rendering.number).unwrap_or(i64::MAX),
                 began_at: Some(Time(next.began)),
             });
         }
@@ -210,7 +238,10 @@ fn is_everywhere(state: &RolloutState) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use fleetdex_rendering::{digest::Sha256Digest, kept::StoredRendering};
+    use fleetdex_rendering::{
+        digest::Sha256Digest,
+        kept::{StoredRendering, StoredVariant},
+    };
     use jiff::Timestamp;
     use serde_json::json;
 
@@ -218,14 +249,21 @@ mod tests {
     use crate::copy_memory::CopyMemory;
 
     fn rendering(name: &str) -> Arc<SetRendering> {
+        let objects = vec![json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "shop"}})];
+        let digest = Sha256Digest::of(name.as_bytes());
         let kept = StoredRendering {
-            digest: Sha256Digest::of(name.as_bytes()),
+            digest: digest.clone(),
+            source: digest.clone(),
             version: name.to_owned(),
-            kubernetes_version: String::new(),
             notes: String::new(),
             warnings: Vec::new(),
-            objects: vec![json!({"apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": name, "namespace": "shop"}})],
+            objects,
+            variants: vec![StoredVariant {
+                digest,
+                objects: vec![0],
+                ..StoredVariant::default()
+            }],
         };
         let memory = CopyMemory::limited_to(1 << 20);
         Arc::new(SetRendering::new(kept, &[], true, &memory).unwrap())
@@ -248,12 +286,12 @@ mod tests {
 
     /// The first object of the set, and that of clusters that are not reached.
     fn shown(rollout: &SetRollout) -> Result<(String, Option<String>), String> {
-        let first = |objects: &[fleetdex_distribution::template_name::NamedTemplate]| {
-            objects
-                .first()
-                .map_or("none".to_owned(), |one| one.name.name.clone())
+        let first = |objects: &SetObjects| {
+            let first = objects.all().first();
+            first.map_or("none".to_owned(), |one| one.name.name.clone())
         };
-        let (contents, unreached) = rollout.contents()?;
+        let revisions = rollout.revisions()?;
+        let (contents, unreached) = revisions.contents(&ClusterCapabilities::default());
         let SetContents::Known(objects) = contents else {
             return Err("unknown".to_owned());
         };

@@ -165,6 +165,7 @@ fn checked(spec: DistributionSpec) -> Result<DistributionSpec, SetFailure> {
 
 #[cfg(test)]
 mod tests {
+    use fleetdex_distribution::sets::SetObjects;
     use serde_json::json;
 
     use super::*;
@@ -242,7 +243,7 @@ mod tests {
                 spec["prune"] = prune.into();
             }
             let set = SetSpec::of(&distribution(&spec));
-            let set = set.object_set(SetContents::Known(Arc::default()), None);
+            let set = set.object_set(SetContents::Known(SetObjects::default()), None);
             let found = set.policy.spec.preserve_resources_on_deletion;
             assert_eq!(found, preserves, "{prune:?}");
         }

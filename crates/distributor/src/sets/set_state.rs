@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use fleetdex_distribution::{
     plan::DistributionPlan,
-    sets::{ObjectSet, SetContents, UnreachedContents},
+    sets::{ObjectSet, SetContents, SetObjects},
     template_name::TemplateName,
 };
 use serde_json::Value;
@@ -12,10 +12,11 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
+    capabilities::ClusterCapabilities,
     failure::SetFailure,
     report::SetReport,
     set_rendering::{RenderOutcome, RenderedSource},
-    set_rollout::SetRollout,
+    set_rollout::{ClusterRevisions, SetRollout},
     set_spec::SetSpec,
 };
 use crate::control_plane::ControlPlaneObject;
@@ -148,10 +149,10 @@ impl SetState {
         self.spec.spec.as_ref().is_ok_and(|spec| spec.suspend)
     }
 
-    /// Its objects, and those of clusters that its rollout has not reached.
-    fn contents(&self) -> Result<(SetContents, Option<UnreachedContents>), String> {
+    /// The revisions that clusters have; `None`: it is being deleted. An error: they are not known.
+    fn revisions(&self) -> Result<Option<ClusterRevisions<'_>>, String> {
         if self.spec.is_ending {
-            return Ok((SetContents::Known(Arc::default()), None));
+            return Ok(None);
         }
         if self.is_suspended() {
             return Err("it is suspended".to_owned());
@@ -164,23 +165,39 @@ impl SetState {
         }
         match (&self.failure, &self.rendering) {
             (Some(failure), _) if failure.stops_writing => Err(failure.message.clone()),
-            (_, Some(_)) => self.rollout.contents(),
+            (_, Some(_)) => self.rollout.revisions().map(Some),
             (Some(failure), None) => Err(failure.message.clone()),
             (None, None) => Err("it has not been rendered yet".to_owned()),
         }
     }
 
+    /// The revision that the source has, or that is rolled out.
+    pub fn current_revision(&self) -> Option<String> {
+        let made = self.rendering.as_ref();
+        let made = made.map(|source| source.rendering.digest.to_string());
+        made.or_else(|| Some(self.rollout.state()?.revision.clone()))
+    }
+
     /// The set for a plan.
-    pub fn object_set(&self) -> ObjectSet {
-        let contents = self.contents();
-        let (contents, unreached) =
-            contents.unwrap_or_else(|reason| (SetContents::Unknown(reason), None));
+    pub fn object_set(&self, clusters: &ClusterCapabilities) -> ObjectSet {
+        let (contents, unreached) = match self.revisions() {
+            Ok(Some(revisions)) => revisions.contents(clusters),
+            Ok(None) => (SetContents::Known(SetObjects::default()), None),
+            Err(reason) => (SetContents::Unknown(reason), None),
+        };
         self.spec.object_set(contents, unreached)
+    }
+
+    /// Where its objects go, whatever they are.
+    pub fn placement(&self) -> ObjectSet {
+        let nothing = SetContents::Known(SetObjects::default());
+        self.spec.object_set(nothing, None)
     }
 
     /// Notes what a plan says of it.
     pub fn planned(&mut self, plan: &DistributionPlan) {
-        self.rollout.planned(self.contents().is_ok());
+        let is_known = self.revisions().is_ok();
+        self.rollout.planned(is_known);
         let planned = plan.bindings.iter();
         let planned = planned.filter(|one| one.set.as_ref() == Some(&self.spec.name));
         let mut refused = plan.refused.iter();
@@ -216,7 +233,7 @@ impl SetState {
             refused: refused.collect(),
             members: self.members.clone(),
             not_placed: self.obstacle.clone(),
-            not_known: self.contents().err(),
+            not_known: self.revisions().err(),
             rollout: self.rollout.state().cloned(),
             has_waves: self.has_waves(),
         }

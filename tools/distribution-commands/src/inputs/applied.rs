@@ -30,7 +30,7 @@ pub fn keep(inputs: &mut PlannerInputs, name: &TemplateName, served: &Value) {
             if let Ok(cluster) = Cluster::deserialize(served) {
                 let known = inputs.capabilities.entry(name.name.clone()).or_default();
                 if known.is_none() {
-                    *known = capabilities_of(&cluster);
+                    *known = capabilities_of(&cluster).map(Arc::new);
                 }
                 keep_of_cluster(&mut inputs.plan, &cluster);
             }

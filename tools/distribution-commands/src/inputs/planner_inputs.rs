@@ -1,6 +1,9 @@
 //! What a plan is made with.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use fleetdex_distribution::plan::DistributionInputs;
 use fleetdex_interpreter::{customization::Customization, webhook::configuration::Webhook};
@@ -22,7 +25,7 @@ pub struct PlannerInputs {
     /// The `Distribution`s.
     pub distributions: Vec<GivenDistribution>,
     /// What charts are rendered for, by cluster; `None`: its status does not say it.
-    pub capabilities: BTreeMap<String, Option<Capabilities>>,
+    pub capabilities: BTreeMap<String, Option<Arc<Capabilities>>>,
     /// The kinds without namespaces of files and the control plane.
     pub cluster_scoped: BTreeSet<KindInGroup>,
 }

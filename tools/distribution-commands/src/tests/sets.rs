@@ -156,3 +156,29 @@ async fn sets_of_a_control_plane_are_planned_with_what_they_name_there() {
     assert!(planned.out.contains("Secret shop/a"), "{}", planned.out);
     assert!(!planned.out.contains("settings"), "{}", planned.out);
 }
+
+/// Clusters of two versions of Kubernetes, and one that does not say its own.
+const VERSIONS: &str = r"
+apiVersion: cluster.karmada.io/v1alpha1
+kind: Cluster
+metadata: {name: member1}
+spec: {}
+status: {kubernetesVersion: v1.36.3, apiEnablements: [{groupVersion: v1, resources: [{name: configmaps, kind: ConfigMap}]}]}
+---
+apiVersion: cluster.karmada.io/v1alpha1
+kind: Cluster
+metadata: {name: member2}
+spec: {}
+status: {kubernetesVersion: v1.35.0, apiEnablements: [{groupVersion: v1, resources: [{name: configmaps, kind: ConfigMap}]}]}
+";
+
+#[tokio::test]
+async fn what_does_not_ask_for_versions_is_the_same_in_clusters_of_all_of_them() {
+    let text = format!("{VERSIONS}---{SET}");
+    let plan = planned(&text, &[], PlanFormat::Json).await;
+    let plan: Value = serde_json::from_str(&plan.out).unwrap();
+    let objects = plan["objects"].as_array().unwrap().iter();
+    let settings = objects.filter(|one| one["object"]["metadata"]["name"] == "settings");
+    let clusters: Vec<&Value> = settings.map(|one| &one["cluster"]).collect();
+    assert_eq!(clusters, ["member1", "member2"]);
+}

@@ -7,10 +7,11 @@ use LeftoverFate::{Deleted, Released, Stays};
 use super::*;
 use crate::{
     placing::PreviousPlacement,
-    sets::{ObjectSet, SetContents, SetName},
+    sets::{ObjectSet, SetContents, SetName, SetObjects},
 };
 
 mod rollouts;
+mod variants;
 
 fn set_name(name: &str) -> SetName {
     SetName {
@@ -59,6 +60,48 @@ fn bound(inputs: &mut DistributionInputs, object: &Value, set: Option<&str>, pre
     inputs
         .previous
         .insert(TemplateName::of(object), Arc::new(previous));
+}
+
+fn found<'p>(plan: &'p DistributionPlan, name: &str) -> &'p PlannedBinding {
+    let mut bindings = plan.bindings.iter();
+    bindings.find(|one| one.resource.name == name).unwrap()
+}
+
+/// The values of the objects of this name, by cluster.
+fn written(plan: &DistributionPlan, name: &str, pointer: &str) -> String {
+    let objects = plan.objects.iter().filter(|one| one.resource.name == name);
+    let values = objects.map(|one| {
+        let object = one.object.value();
+        format!("{}={}", one.cluster, object.pointer(pointer).unwrap())
+    });
+    values.collect::<Vec<_>>().join(" ")
+}
+
+/// Notes what a plan says as the bindings that the next one finds.
+fn bind(inputs: &mut DistributionInputs, plan: &DistributionPlan) {
+    for one in &plan.bindings {
+        let none = std::collections::BTreeSet::new();
+        let binding = crate::binding::binding(one, &Value::Null, &none, None);
+        let known = crate::binding::KnownBinding::read(&binding).unwrap();
+        inputs.previous.insert(known.name, known.previous);
+    }
+}
+
+fn fates(inputs: &DistributionInputs, object: &Value) -> [LeftoverFate; 2] {
+    let plan = plan(inputs, &BuiltIn);
+    let leftovers = Leftovers::of(&plan, inputs);
+    ["m1", "m2"].map(|cluster| leftovers.fate(cluster, &TemplateName::of(object)))
+}
+
+fn with_value(name: &str, value: &str) -> Value {
+    let mut object = config_map(name);
+    object["data"] = json!({"value": value});
+    object
+}
+
+fn autoscaler(version: &str) -> Value {
+    json!({"apiVersion": format!("autoscaling/{version}"), "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": "shop"}})
 }
 
 fn fate(inputs: &DistributionInputs, object: &Value) -> LeftoverFate {
@@ -126,7 +169,7 @@ fn what_left_a_set_is_deleted_and_what_is_not_known_stays() {
         bound(&mut inputs, &config_map("template"), None, false);
         inputs
     };
-    let known = || SetContents::Known([there.clone().into()].into());
+    let known = || SetContents::Known([there.clone().into()].into_iter().collect());
     let unknown = || SetContents::Unknown("it is broken".to_owned());
 
     for (inputs, of_there, of_left, of_other) in [
@@ -136,7 +179,7 @@ fn what_left_a_set_is_deleted_and_what_is_not_known_stays() {
         (with(unknown(), true, false), Stays, Stays, Deleted),
         (with(known(), false, false), Stays, Deleted, Stays),
         (
-            with(SetContents::Known(Arc::default()), true, false),
+            with(SetContents::Known(SetObjects::default()), true, false),
             Deleted,
             Deleted,
             Deleted,
@@ -215,10 +258,6 @@ fn an_object_has_one_owner_and_it_stays_the_same() {
 
 #[test]
 fn an_object_is_the_same_one_in_each_version_of_its_kind() {
-    let autoscaler = |version: &str| {
-        json!({"apiVersion": format!("autoscaling/{version}"), "kind": "HorizontalPodAutoscaler",
-            "metadata": {"name": "web", "namespace": "shop"}})
-    };
     let sets = vec![
         set("old", "1", &json!({}), vec![autoscaler("v1")]),
         set("new", "2", &json!({}), vec![autoscaler("v2")]),

@@ -15,43 +15,6 @@ fn rolled_out(placement: &Value, new: Vec<Value>, stable: Vec<Value>) -> Distrib
     with_sets(vec![web], Vec::new(), Vec::new())
 }
 
-fn found<'p>(plan: &'p DistributionPlan, name: &str) -> &'p PlannedBinding {
-    let mut bindings = plan.bindings.iter();
-    bindings.find(|one| one.resource.name == name).unwrap()
-}
-
-/// The values of the objects of this name, by cluster.
-fn written(plan: &DistributionPlan, name: &str, pointer: &str) -> String {
-    let objects = plan.objects.iter().filter(|one| one.resource.name == name);
-    let values = objects.map(|one| {
-        let object = one.object.value();
-        format!("{}={}", one.cluster, object.pointer(pointer).unwrap())
-    });
-    values.collect::<Vec<_>>().join(" ")
-}
-
-/// Notes what a plan says as the bindings that the next one finds.
-fn bind(inputs: &mut DistributionInputs, plan: &DistributionPlan) {
-    for one in &plan.bindings {
-        let none = std::collections::BTreeSet::new();
-        let binding = crate::binding::binding(one, &Value::Null, &none, None);
-        let known = crate::binding::KnownBinding::read(&binding).unwrap();
-        inputs.previous.insert(known.name, known.previous);
-    }
-}
-
-fn fates(inputs: &DistributionInputs, object: &Value) -> [LeftoverFate; 2] {
-    let plan = plan(inputs, &BuiltIn);
-    let leftovers = Leftovers::of(&plan, inputs);
-    ["m1", "m2"].map(|cluster| leftovers.fate(cluster, &TemplateName::of(object)))
-}
-
-fn with_value(name: &str, value: &str) -> Value {
-    let mut object = config_map(name);
-    object["data"] = json!({"value": value});
-    object
-}
-
 #[test]
 fn clusters_that_are_not_reached_have_the_stable_objects() {
     let new = vec![
@@ -98,8 +61,8 @@ fn clusters_that_are_not_reached_have_the_stable_objects() {
             .all(|one| one.stable.is_none() && one.awaiting.is_empty())
     );
     // An undo brings the stable one back, and deletes what only the new one had.
-    let stable: Vec<NamedTemplate> = stable.into_iter().map(NamedTemplate::from).collect();
-    inputs.sets[0].contents = SetContents::Known(stable.into());
+    let stable = stable.into_iter().map(NamedTemplate::from);
+    inputs.sets[0].contents = SetContents::Known(stable.collect());
     let undone = plan(&inputs, &BuiltIn);
     assert_eq!(
         written(&undone, "removed", "/data/value"),
@@ -162,10 +125,6 @@ fn what_a_set_keeps_is_released_where_it_was_reached() {
 
 #[test]
 fn an_object_in_another_version_of_its_kind_is_left_as_it_is_until_it_is_reached() {
-    let autoscaler = |version: &str| {
-        json!({"apiVersion": format!("autoscaling/{version}"), "kind": "HorizontalPodAutoscaler",
-            "metadata": {"name": "web", "namespace": "shop"}})
-    };
     let mut inputs = rolled_out(&json!({}), vec![autoscaler("v2")], vec![autoscaler("v1")]);
     bound(&mut inputs, &autoscaler("v1"), Some("web"), false);
     let plan = plan(&inputs, &BuiltIn);
