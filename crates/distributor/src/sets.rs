@@ -21,6 +21,7 @@ mod report;
 mod reporter;
 mod rights;
 mod rollouts;
+mod set_metrics;
 mod set_objects;
 mod set_rendering;
 mod set_rollout;
@@ -40,7 +41,10 @@ use fleetdex_clusters::{
     discovery::Discovery,
     secret_hosts::{HostPattern, SecretHosts},
 };
-use fleetdex_core::model::{ClusterName, causes};
+use fleetdex_core::{
+    model::{ClusterName, causes},
+    planted::{Bug, planted},
+};
 use fleetdex_distribution::{
     plan::{DistributionInputs, DistributionPlan, selected_clusters},
     sets::ObjectSet,
@@ -51,6 +55,7 @@ use fleetdex_rendering::{
     programs::Programs,
     renderer::{RenderLimits, Renderer},
 };
+use fleetdex_telemetry::metrics::DistributionMetrics;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use kube::{Client, runtime::events::Recorder};
@@ -75,6 +80,7 @@ use self::{
     rendering_secrets::RenderingSecrets,
     report::SetReports,
     rollouts::RolloutWriter,
+    set_metrics::SetMetrics,
     set_rendering::RenderOutcome,
     set_spec::interval,
     set_state::SetState,
@@ -127,6 +133,8 @@ pub struct SetClients {
     pub secrets: ObjectClient,
     /// Events.
     pub recorder: Arc<Recorder>,
+    /// Metrics.
+    pub metrics: DistributionMetrics,
 }
 
 /// Renders sets, and keeps what they were rendered to.
@@ -139,6 +147,7 @@ pub struct DistributionSets {
     finished: Arc<Mutex<Vec<(String, i64, RenderOutcome)>>>,
     reports: Arc<SetReports>,
     rollouts: RolloutWriter,
+    metrics: SetMetrics,
     started: Instant,
 }
 
@@ -154,6 +163,7 @@ impl DistributionSets {
             distributions: client,
             secrets,
             recorder,
+            metrics,
         } = clients;
         let limits = RenderLimits {
             output_bytes: OUTPUT,
@@ -176,7 +186,9 @@ impl DistributionSets {
             rollouts: RolloutWriter {
                 client: client.clone(),
                 recorder,
+                metrics: metrics.clone(),
             },
+            metrics: SetMetrics(metrics),
             client,
             changed,
             states: BTreeMap::new(),
@@ -373,7 +385,8 @@ impl DistributionSets {
         let bound: BTreeSet<&str> = bound.map(|set| set.uid.as_str()).collect();
         for state in self.states.values() {
             let spec = &state.spec;
-            let is_over = spec.is_ending && !bound.contains(spec.name.uid.as_str());
+            let is_bound = bound.contains(spec.name.uid.as_str());
+            let is_over = spec.is_ending && (!is_bound || planted(Bug::SetFinalizerGoesEarly));
             if !is_over || !spec.has_finalizer {
                 continue;
             }
@@ -384,6 +397,7 @@ impl DistributionSets {
         for state in self.states.values_mut() {
             state.planned(plan);
         }
+        self.metrics.count(self.states.values(), &read.plan);
         let reports = self.states.values();
         self.reports
             .set(reports.map(|state| state.report(plan)).collect());

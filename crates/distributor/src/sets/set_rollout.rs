@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use fleetdex_core::planted::{Bug, planted};
 use fleetdex_crds::distribution::{KeptRevision, RolloutStatus};
 use fleetdex_distribution::{
     rollout::{RolloutPhase, RolloutState, short},
@@ -37,6 +38,9 @@ pub struct SetRollout {
 impl SetRollout {
     /// As the status of a `Distribution` has it.
     pub fn of(status: &Value) -> Self {
+        if planted(Bug::SetForgetsRollout) {
+            return Self::default();
+        }
         let status = RolloutStatus::deserialize(&status["rollout"]).unwrap_or_default();
         Self {
             state: RolloutState::read(&status),
@@ -120,7 +124,11 @@ impl SetRollout {
             return Err("its rollout has not begun".to_owned());
         };
         let objects = |revision: &str| {
-            let rendering = self.renderings.get(revision).ok_or_else(|| {
+            let guessed = planted(Bug::SetGuessesStable).then_some(&state.revision);
+            let known = |revision: &String| self.renderings.get(revision);
+            let rendering = self.renderings.get(revision);
+            let rendering = rendering.or_else(|| guessed.and_then(known));
+            let rendering = rendering.ok_or_else(|| {
                 format!(
                     "revision {}, which clusters have, is not kept: without spec.rollout all \
                      clusters get what the source has",
@@ -130,7 +138,8 @@ impl SetRollout {
             Ok::<_, String>(Arc::clone(&rendering.objects))
         };
         let stable = state.stable.as_deref();
-        if let (RolloutPhase::Undone, Some(stable)) = (state.phase, stable) {
+        let is_forgotten = planted(Bug::SetUndoForgetsCluster) && !state.reached.is_empty();
+        if let (RolloutPhase::Undone, Some(stable), false) = (state.phase, stable, is_forgotten) {
             return Ok((SetContents::Known(objects(stable)?), None));
         }
         let contents = SetContents::Known(objects(&state.revision)?);
