@@ -12,6 +12,18 @@
 //! - [`expected`], [`oracle`]: what the pure plan says, and how servers differ from it;
 //!   [`differences`] says where.
 //! - [`brake`]: many deletions at once.
+//!
+//! Sets of objects, which go to clusters in waves, are part of some runs. Users change
+//! `Distribution`s, and workloads in members are ill and recover: waves begin only when they may, an
+//! undo ends where it was, and what left a set is gone.
+//!
+//! - [`set_sources`], [`set_specs`]: random sources and specs. Each object has a mark that says when
+//!   it was changed last, so that a write shows the revision that it is of.
+//! - [`set_operations`], [`set_settling`], [`set_users`], [`workloads`]: what happens to sets, and to
+//!   what they run.
+//! - [`set_history`], [`set_health`], [`guarded_sets`]: what is known of sets over time.
+//! - [`guarded_set_writes`], [`guarded_rollouts`], [`set_waves`]: judge each write of an operator.
+//! - [`set_contents`], [`set_oracle`]: what clusters shall have, and how rollouts have to end.
 
 mod brake;
 mod clock;
@@ -21,13 +33,27 @@ mod expected;
 mod guard;
 mod guarded_evictions;
 mod guarded_replicas;
+mod guarded_rollouts;
+mod guarded_set_writes;
+mod guarded_sets;
 mod member_operations;
 mod objects;
 mod operations;
 mod operator;
 mod oracle;
 mod servers;
+mod set_contents;
+mod set_health;
+mod set_history;
+mod set_operations;
+mod set_oracle;
+mod set_settling;
+mod set_sources;
+mod set_specs;
+mod set_users;
+mod set_waves;
 mod timeline;
+mod workloads;
 mod world;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -66,14 +92,15 @@ pub struct Outcome {
 /// The operations and faults that have to take place in a sufficient number of runs.
 pub fn all_operations() -> Vec<String> {
     let operations = operations::OPERATIONS.iter();
+    let operations = operations.chain(&set_operations::SET_OPERATIONS);
     operations
         .map(|name| format!("distribution: {name}"))
         .collect()
 }
 
-/// Runs one seed.
-pub async fn simulate(seed: u64) -> anyhow::Result<Outcome> {
-    let mut world = World::new(seed)?;
+/// Runs one seed. `has_sets`: whether users have sets besides.
+pub async fn simulate(seed: u64, has_sets: bool) -> anyhow::Result<Outcome> {
+    let mut world = World::new(seed, has_sets)?;
     let result = world.run().await;
     let mut outcome = world.outcome();
     outcome.convergence = result?;
@@ -93,10 +120,12 @@ impl World {
                 self.evaluate()?;
                 let pause = self.random.random_range(0..4_000);
                 sleep(Duration::from_millis(pause)).await;
+                self.run_workloads()?;
                 self.check()?;
             }
             tracing::info!("healing");
             self.heal();
+            self.settle_sets()?;
             let healed = Instant::now();
             self.converge("after the healing").await?;
             longest = longest.max(healed.elapsed());
@@ -121,6 +150,8 @@ impl World {
         loop {
             self.check()?;
             self.let_go()?;
+            self.run_workloads()?;
+            self.attend_sets()?;
             let differences = self.differences()?;
             let written = std::mem::replace(&mut writes, self.guard.writes().0);
             if differences.is_empty() && written == writes {

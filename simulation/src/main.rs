@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use parking_lot::Mutex;
-use simulation::run::{Report, all_disruptions, run, run_distribution};
+use simulation::run::{Report, all_disruptions, run, run_distribution, run_sets};
 
 /// As in the program itself: a fifth of the time of a seed is spent on allocations.
 #[global_allocator]
@@ -49,6 +49,9 @@ enum Task {
         /// Only distribution, with each seed.
         #[arg(long)]
         distribution: bool,
+        /// Only the distribution of sets, with each seed.
+        #[arg(long, conflicts_with = "distribution")]
+        sets: bool,
     },
     /// Plants each bug in turn and runs seeds until one fails, first the one that found it before;
     /// exit code 1 if a bug is not found.
@@ -71,6 +74,9 @@ enum Task {
         /// Only distribution.
         #[arg(long)]
         distribution: bool,
+        /// Only the distribution of sets.
+        #[arg(long, conflicts_with = "distribution")]
+        sets: bool,
         /// The bug to plant, by its name.
         #[cfg(feature = "planted-bugs")]
         #[arg(long)]
@@ -92,7 +98,8 @@ fn main() -> anyhow::Result<()> {
             threads,
             results,
             distribution,
-        } => many(seeds, from, threads, results, distribution),
+            sets,
+        } => many(seeds, from, threads, results, only(distribution, sets)),
         #[cfg(feature = "planted-bugs")]
         Task::Mutants {
             seeds,
@@ -102,12 +109,13 @@ fn main() -> anyhow::Result<()> {
         Task::Seed {
             seed,
             distribution,
+            sets,
             #[cfg(feature = "planted-bugs")]
             bug,
         } => {
             #[cfg(feature = "planted-bugs")]
             bug.map_or(Ok(()), |name| mutants::plant_named(&name))?;
-            one(seed, scenario(distribution))
+            one(seed, only(distribution, sets).unwrap_or(run))
         }
     }
 }
@@ -115,8 +123,13 @@ fn main() -> anyhow::Result<()> {
 /// Runs one seed.
 type Scenario = fn(u64) -> Report;
 
-fn scenario(distribution: bool) -> Scenario {
-    if distribution { run_distribution } else { run }
+/// What is run of a seed alone; `None`: all of it.
+fn only(distribution: bool, sets: bool) -> Option<Scenario> {
+    match (distribution, sets) {
+        (true, _) => Some(run_distribution),
+        (_, true) => Some(run_sets),
+        _ => None,
+    }
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -175,7 +188,8 @@ mod mutants {
         let known: Vec<u64> = found_before(bug).into_iter().collect();
         let others: Vec<u64> = (1..=seeds).filter(|seed| !known.contains(seed)).collect();
         let batch = threads.max(1) * 4;
-        let scenario = super::scenario(bug.is_of_distribution());
+        let scenario = super::only(bug.is_of_distribution(), bug.is_of_sets());
+        let scenario = scenario.unwrap_or(super::run);
         let mut batches = known.chunks(1).chain(others.chunks(batch));
         batches.find_map(|batch| {
             let reports = super::run_all(batch, threads, scenario, || plant(Some(bug)));
@@ -214,9 +228,9 @@ fn many(
     from: Option<u64>,
     threads: usize,
     results: Option<PathBuf>,
-    distribution: bool,
+    only: Option<Scenario>,
 ) -> anyhow::Result<()> {
-    let scenario = scenario(distribution);
+    let scenario = only.unwrap_or(run);
     let from = from.unwrap_or_else(|| rand::random_range(0..1_000_000_000));
     let chosen: Vec<u64> = regressions()?
         .into_iter()
@@ -257,7 +271,7 @@ fn many(
         .filter(|what| !summary.struck.contains_key(what))
         .collect();
     anyhow::ensure!(
-        never.is_empty() || seeds < 500 || distribution,
+        never.is_empty() || seeds < 500 || only.is_some(),
         "these faults never took effect: {}",
         never.join(", ")
     );

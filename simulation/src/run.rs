@@ -120,13 +120,25 @@ const SEEDS_WITH_DUPLICATES: u64 = 4;
 /// One in so many seeds also distributes objects.
 const SEEDS_WITH_DISTRIBUTION: u64 = 6;
 
+/// One in so many seeds also distributes sets of objects.
+const SEEDS_WITH_SETS: u64 = 9;
+
 /// Runs only the distribution of one seed.
 pub fn run_distribution(seed: u64) -> Report {
+    distribute(seed, false)
+}
+
+/// Runs only the distribution of sets of one seed.
+pub fn run_sets(seed: u64) -> Report {
+    distribute(seed, true)
+}
+
+fn distribute(seed: u64, has_sets: bool) -> Report {
     let mut report = Report {
         seed,
         ..Report::default()
     };
-    let outcome = with_paused_clock(distribution::simulate(seed));
+    let outcome = with_paused_clock(distribution::simulate(seed, has_sets));
     let outcome = outcome.map(|outcome| report.add(outcome));
     report.failure = outcome.err().map(|error| format!("{error:#}"));
     report
@@ -156,7 +168,11 @@ pub fn run(seed: u64) -> Report {
         outcome = with_paused_clock(identity::simulate(seed)).map(drop);
     }
     if outcome.is_ok() && seed.is_multiple_of(SEEDS_WITH_DISTRIBUTION) {
-        let distributed = with_paused_clock(distribution::simulate(seed));
+        let distributed = with_paused_clock(distribution::simulate(seed, false));
+        outcome = distributed.map(|distributed| report.add(distributed));
+    }
+    if outcome.is_ok() && seed.is_multiple_of(SEEDS_WITH_SETS) {
+        let distributed = with_paused_clock(distribution::simulate(seed, true));
         outcome = distributed.map(|distributed| report.add(distributed));
     }
     report.failure = outcome.err().map(|error| format!("{error:#}"));

@@ -163,12 +163,45 @@ bugs! {
     DistributionEvictsNever,
     /// A new plan does not know which evictions have begun.
     DistributionForgetsEvictions,
+    /// A wave begins although clusters before it are not healthy.
+    SetIgnoresHealth,
+    /// A wave begins as soon as those before it are healthy, however long they have to be so.
+    SetIgnoresHealthyFor,
+    /// What a cluster has said of the former revision's objects counts for those of the new one.
+    SetCountsFormerReports,
+    /// Waves begin although the rollout is paused.
+    SetIgnoresPause,
+    /// A wave is resumed by the annotation of another revision.
+    SetResumesAnyRevision,
+    /// A revision that has failed counts as the last one that was healthy.
+    SetFailureBecomesStable,
+    /// An undo leaves the undone revision in one of its clusters.
+    SetUndoForgetsCluster,
+    /// A step of a rollout is acted on that could not be written.
+    SetActsBeforeWriting,
+    /// A process that starts does not know what its predecessors have rolled out.
+    SetForgetsRollout,
+    /// What the stable revision had is not known, and the new one is taken for it.
+    SetGuessesStable,
+    /// Objects that left a set stay.
+    SetKeepsPruned,
+    /// A `Distribution` is let go before its objects are.
+    SetFinalizerGoesEarly,
+    /// A source that cannot be rendered counts as an empty one.
+    SetFailureEmptiesSet,
+    /// A set is written although its account may not do that.
+    SetIgnoresRights,
 }
 
 impl Bug {
     /// Whether it is one of the distribution of objects, which has a simulation of its own.
     pub fn is_of_distribution(self) -> bool {
         format!("{self:?}").starts_with("Distribution")
+    }
+
+    /// Whether it is one of sets and their rollouts, which have a simulation of their own.
+    pub fn is_of_sets(self) -> bool {
+        format!("{self:?}").starts_with("Set")
     }
 }
 

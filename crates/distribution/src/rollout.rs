@@ -13,6 +13,7 @@ mod waves;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fleetdex_core::planted::{Bug, planted};
 use jiff::Timestamp;
 
 pub use self::waves::{InvalidWaves, TemplateWaves, WaveRules, waves};
@@ -223,6 +224,7 @@ impl RolloutState {
             short(&self.revision),
             short(&target)
         );
+        let mut reached = std::mem::take(&mut self.reached);
         *self = Self {
             phase: RolloutPhase::Undone,
             stable: Some(target),
@@ -230,6 +232,9 @@ impl RolloutState {
             message,
             ..self.begun_again(&self.revision, inputs.now)
         };
+        if planted(Bug::SetUndoForgetsCluster) {
+            self.reached.extend(reached.pop_first());
+        }
         true
     }
 
@@ -291,8 +296,9 @@ impl RolloutState {
         let found = ClusterFindings::of(&self.reached, inputs);
         let is_resumed = inputs
             .resumed
-            .is_some_and(|one| one.revision == self.revision && one.wave == number);
-        if found.number() > rules.max_unhealthy {
+            .is_some_and(|one| self.is_named_by(one) && one.wave == number);
+        let may_be_ill = planted(Bug::SetIgnoresHealth);
+        if found.number() > rules.max_unhealthy && !may_be_ill {
             self.healthy_since = None;
             let has_ended = inputs.now.duration_since(self.began) >= rules.deadline;
             let has_failed = found.unhealthy.len() > rules.max_unhealthy && has_ended;
@@ -305,10 +311,14 @@ impl RolloutState {
                 self.message = message;
             }
             self.phase = RolloutPhase::Failed;
+            if planted(Bug::SetFailureBecomesStable) {
+                self.stable = Some(self.revision.clone());
+            }
             return is_resumed && !is_last && !inputs.is_paused;
         }
         let since = *self.healthy_since.get_or_insert(inputs.now);
-        if inputs.now.duration_since(since) < rules.healthy_for {
+        let is_early = inputs.now.duration_since(since) < rules.healthy_for;
+        if is_early && !planted(Bug::SetIgnoresHealthyFor) {
             self.wait(format!(
                 "{name} is healthy, and has to stay so for some time"
             ));
@@ -334,7 +344,14 @@ impl RolloutState {
         self.message = message;
     }
 
+    fn is_named_by(&self, resumed: &ResumedWave) -> bool {
+        resumed.revision == self.revision || planted(Bug::SetResumesAnyRevision)
+    }
+
     fn pauses(&mut self, inputs: &RolloutInputs<'_>, what: &str) -> bool {
+        if planted(Bug::SetIgnoresPause) {
+            return false;
+        }
         if inputs.is_paused {
             self.phase = RolloutPhase::Paused;
             self.message = format!("{what}, and spec.rollout.paused is true");

@@ -292,6 +292,7 @@ fn sets_of(
         distributions: client.clone(),
         secrets: client_of(context, ("v1", "Secret"), "secrets", true),
         recorder: Arc::clone(recorder),
+        metrics: context.metrics.distribution(),
     };
     let sets = DistributionSets::new(
         context.control_plane.clone(),

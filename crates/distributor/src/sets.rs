@@ -22,6 +22,7 @@ mod reporter;
 mod revision;
 mod rights;
 mod rollouts;
+mod set_metrics;
 mod set_objects;
 mod set_renderer;
 mod set_rendering;
@@ -43,7 +44,10 @@ use fleetdex_clusters::{
     discovery::Discovery,
     secret_hosts::{HostPattern, SecretHosts},
 };
-use fleetdex_core::model::{ClusterName, causes};
+use fleetdex_core::{
+    model::{ClusterName, causes},
+    planted::{Bug, planted},
+};
 use fleetdex_distribution::{
     plan::{DistributionInputs, DistributionPlan, selected_clusters},
     sets::ObjectSet,
@@ -54,6 +58,7 @@ use fleetdex_rendering::{
     programs::Programs,
     renderer::{RenderLimits, Renderer},
 };
+use fleetdex_telemetry::metrics::DistributionMetrics;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use kube::{Client, runtime::events::Recorder};
@@ -67,8 +72,8 @@ use tokio_util::task::AbortOnDropHandle;
 use self::{
     capabilities::ClusterCapabilities, finalizer::set_finalizer, rendering::RenderTask,
     rendering_secrets::RenderingSecrets, report::SetReports, rollouts::RolloutWriter,
-    set_renderer::SetRenderer, set_rendering::RenderOutcome, set_spec::interval,
-    set_state::SetState,
+    set_metrics::SetMetrics, set_renderer::SetRenderer, set_rendering::RenderOutcome,
+    set_spec::interval, set_state::SetState,
 };
 pub use self::{
     capabilities::{TargetCapabilities, assigned as assigned_variants},
@@ -126,6 +131,8 @@ pub struct SetClients {
     pub secrets: ObjectClient,
     /// Events.
     pub recorder: Arc<Recorder>,
+    /// Metrics.
+    pub metrics: DistributionMetrics,
 }
 
 /// Renders sets, and keeps what they were rendered to.
@@ -140,6 +147,7 @@ pub struct DistributionSets {
     finished: Arc<Mutex<Vec<(String, i64, RenderOutcome)>>>,
     reports: Arc<SetReports>,
     rollouts: RolloutWriter,
+    metrics: SetMetrics,
     started: Instant,
 }
 
@@ -155,6 +163,7 @@ impl DistributionSets {
             distributions: client,
             secrets,
             recorder,
+            metrics,
         } = clients;
         let limits = RenderLimits {
             output_bytes: OUTPUT,
@@ -177,7 +186,9 @@ impl DistributionSets {
             rollouts: RolloutWriter {
                 client: client.clone(),
                 recorder,
+                metrics: metrics.clone(),
             },
+            metrics: SetMetrics(metrics),
             client,
             changed,
             states: BTreeMap::new(),
@@ -378,7 +389,8 @@ impl DistributionSets {
         let bound: BTreeSet<&str> = bound.map(|set| set.uid.as_str()).collect();
         for state in self.states.values() {
             let spec = &state.spec;
-            let is_over = spec.is_ending && !bound.contains(spec.name.uid.as_str());
+            let is_bound = bound.contains(spec.name.uid.as_str());
+            let is_over = spec.is_ending && (!is_bound || planted(Bug::SetFinalizerGoesEarly));
             if !is_over || !spec.has_finalizer {
                 continue;
             }
@@ -389,6 +401,7 @@ impl DistributionSets {
         for state in self.states.values_mut() {
             state.planned(plan);
         }
+        self.metrics.count(self.states.values(), &read.plan);
         let reports = self.states.values();
         self.reports
             .set(reports.map(|state| state.report(plan)).collect());

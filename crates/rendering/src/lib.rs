@@ -14,6 +14,7 @@
 //! no file but those of their rendering ([`sandbox`]).
 
 pub mod archive;
+pub mod blocking;
 pub mod cache;
 mod child;
 pub mod digest;

@@ -17,6 +17,7 @@ use tokio::{
 
 use crate::{
     archive::{ArchiveError, ArchiveLimits},
+    blocking::run_blocking,
     child::{RendererCall, RendererFailure, RendererOutput},
     digest::Sha256Digest,
     hooks::UnsupportedHook,
@@ -176,7 +177,7 @@ impl Renderer {
             },
         };
         let RendererOutput { out, err } = output;
-        let mut objects = task::spawn_blocking(move || manifests::parse(&out)).await??;
+        let mut objects = run_blocking(move || manifests::parse(&out)).await??;
         let notes = take_notes(&mut objects);
         let mut set = RenderedSet::of(inputs, objects)?;
         set.notes = notes;

@@ -1,6 +1,6 @@
-//! The metrics of distribution. They have series only where it is on.
+//! The metrics of distribution. But for a counter, they have series only where it is on.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use fleetdex_core::model::ClusterName;
 use prometheus_client::{
@@ -27,8 +27,27 @@ label_values! {
     }
 }
 
+label_values! {
+    /// How far the rollout of a set is.
+    SetPhase {
+        /// None has begun.
+        Pending => "pending",
+        /// A wave has begun, and its clusters are not healthy yet.
+        Progressing => "progressing",
+        /// The next wave waits for a user.
+        Paused => "paused",
+        /// A wave was not healthy in time.
+        Failed => "failed",
+        /// All clusters have the revision, and were healthy.
+        Complete => "complete",
+        /// A user has undone the revision.
+        Undone => "undone",
+    }
+}
+
 label_sets! {
     TargetLabels { cluster: Arc<str> }
+    SetLabels { phase: SetPhase }
     WriteLabels { cluster: Arc<str>, result: DistributionWrite }
 }
 
@@ -42,7 +61,22 @@ families! {
             "Objects that are not deleted from a cluster because one change would delete too many at once";
         writes: Family<WriteLabels, Counter> = Family::default(), "distribution_writes", Count,
             "Requests with which distribution changes a cluster, by result: the object was written; it was deleted; the cluster has refused it or did not answer (failed)";
+        sets: Family<SetLabels, Gauge> = Family::default(), "distribution_sets", Count,
+            "Distributions, by how far their rollouts are; failed are only those with waves";
+        waiting: Family<SetLabels, Gauge> = Family::default(), "distribution_waiting_clusters", Count,
+            "Clusters that rollouts of Distributions have not reached, by how far these are";
+        failed_waves: Counter = Counter::default(), "distribution_failed_waves", Count,
+            "Waves of rollouts that were not healthy in time";
     }
+}
+
+/// The rollouts of one phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RolloutCount {
+    /// How many sets there are.
+    pub sets: usize,
+    /// How many clusters they have not reached.
+    pub waiting_clusters: usize,
 }
 
 /// The metrics of distribution. Clones share them.
@@ -73,6 +107,29 @@ impl DistributionMetrics {
     pub fn set_held_deletions(&self, cluster: &ClusterName, count: usize) {
         let labels = TargetLabels::new(cluster.as_str());
         self.0.held.get_or_create(&labels).set(saturating(count));
+    }
+
+    /// Sets how many sets there are by phase, and how many clusters their rollouts have not reached.
+    pub fn set_rollouts(&self, rollouts: &BTreeMap<SetPhase, RolloutCount>) {
+        for phase in SetPhase::ALL {
+            let count = rollouts.get(&phase).copied().unwrap_or_default();
+            let labels = SetLabels::new(phase);
+            let sets = self.0.sets.get_or_create(&labels);
+            sets.set(saturating(count.sets));
+            let waiting = self.0.waiting.get_or_create(&labels);
+            waiting.set(saturating(count.waiting_clusters));
+        }
+    }
+
+    /// Removes the series of sets: another replica counts them.
+    pub fn forget_rollouts(&self) {
+        self.0.sets.clear();
+        self.0.waiting.clear();
+    }
+
+    /// Counts a wave that has failed.
+    pub fn wave_failed(&self) {
+        self.0.failed_waves.inc();
     }
 
     /// Counts a request to a cluster.

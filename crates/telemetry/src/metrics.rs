@@ -26,7 +26,7 @@ use prometheus_client::{
 
 pub use super::{
     certificates::CertificateInUse,
-    distribution::{DistributionMetrics, DistributionWrite},
+    distribution::{DistributionMetrics, DistributionWrite, RolloutCount, SetPhase},
     families::{Description, MetricLabel},
     handles::{SpanMetrics, StoreMetrics, UnitMetrics},
     labels::{

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{
     fields::{FieldSet, Schema, value_at},
+    generation,
     managed::{ManagedFields, Operation, Writer},
     name::Name,
     object::{Form, Object},
@@ -100,6 +101,11 @@ impl State {
             .get(&key)
             .map(|(revision, object)| (revision, object.clone()));
         let described = table.resource.clone();
+        if self.options.counts_generations {
+            let before = existing.as_ref();
+            let before = before.map(|(revision, one)| rendered(&described, one, *revision));
+            generation::count(&mut object, before.as_ref());
+        }
         let identity = match &existing {
             Some((_, existing)) => existing.identity(),
             None => self.new_identity(),

@@ -21,6 +21,7 @@ use super::{
     request::{ObjectRequest, Parameters, Verb},
     resource::Target,
     respond::object_response,
+    reviews,
     state::State,
     status::{Status, plain},
     watch::Watch,
@@ -142,6 +143,9 @@ impl Server {
         let parameters = Parameters::of(request.uri());
         let verb = Verb::of(request.method(), &target, &parameters)?;
         let mut state = self.lock();
+        if verb == Verb::Create && reviews::is_review(&target) {
+            return reviews::answer(&state, request.body()).map(Reply::from);
+        }
         let resource = state.etcd.table(&target.resource)?.resource.clone();
         let object_request = ObjectRequest::new(target, &resource, request.headers(), parameters)?;
         if object_request.is_status && !state.has_status(&object_request.resource) {

@@ -11,6 +11,8 @@
 //! - Bookmarks and events are ordered by one counter for all resources, and a bookmark names the
 //!   newest revision of all of them.
 //! - Nothing but names and versions is validated, and no field is defaulted.
+//! - `SubjectAccessReview`s are answered where they are among the resources: every user may do
+//!   everything, but for those that [`Server::set_denied`] names.
 //! - Managed fields are kept of objects that a client with a `fieldManager` has written, without
 //!   times. There are no schemas: of built-in kinds, lists of objects with names are merged by
 //!   name, and other lists are atomic.
@@ -21,6 +23,7 @@ mod discovery;
 mod edit;
 mod fault;
 mod fields;
+mod generation;
 mod handle;
 mod identity;
 mod list;
@@ -34,6 +37,7 @@ mod patch;
 mod request;
 mod resource;
 mod respond;
+mod reviews;
 mod serve;
 mod state;
 mod status;
@@ -141,6 +145,21 @@ impl Server {
     /// must not use this server.
     pub fn observe(&self, observer: impl Fn(&ClientWrite) + Send + Sync + 'static) {
         self.lock().observer = Some(observer::Observer(Arc::new(observer)));
+    }
+
+    /// Whether `SubjectAccessReview`s say from now on that a user may do nothing.
+    pub fn set_denied(&self, user: &str, is_denied: bool) {
+        let denied = &mut self.lock().denied;
+        if is_denied {
+            denied.insert(user.to_owned());
+        } else {
+            denied.remove(user);
+        }
+    }
+
+    /// Whether they say so now.
+    pub fn is_denied(&self, user: &str) -> bool {
+        self.lock().denied.contains(user)
     }
 
     /// The newest revision.

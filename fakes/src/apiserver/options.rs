@@ -18,6 +18,8 @@ pub struct Options {
     pub resources: Vec<Resource>,
     /// The resources with a subresource `status`, which is written apart.
     pub with_status: Vec<Name>,
+    /// Whether `metadata.generation` counts the changes of `spec`, as in API servers.
+    pub counts_generations: bool,
     /// Maximum page size, whatever `limit` a request has: few objects then need several pages.
     pub largest_page: Option<usize>,
     /// Number of events per resource in the watch cache. A watch that starts before them gets 410.
@@ -39,6 +41,7 @@ impl Options {
             seed,
             resources: usual(),
             with_status: with_status(),
+            counts_generations: false,
             largest_page: None,
             cached_events: 10_000,
             latency: Duration::ZERO,

@@ -1,6 +1,6 @@
 //! The state of a server, behind one lock that is never held across an await.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use fleetdex_core::model::Resource;
 use jiff::Timestamp;
@@ -40,6 +40,8 @@ pub(super) struct State {
     pub(super) run: u64,
     /// Requests for pods so far.
     pub(super) pod_requests: u64,
+    /// The users who may do nothing.
+    pub(super) denied: BTreeSet<String>,
     /// Called with each write of a client.
     pub(super) observer: Option<Observer>,
     started: Instant,
@@ -56,6 +58,7 @@ impl State {
             options,
             run: 0,
             pod_requests: 0,
+            denied: BTreeSet::new(),
             observer: None,
             started: Instant::now(),
         };

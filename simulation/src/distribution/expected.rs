@@ -21,6 +21,7 @@ use fleetdex_distribution::{
     failover::CopyHealth,
     overrides::ObjectOverrides,
     plan::{DistributionInputs, DistributionPlan, LeftoverFate, Leftovers, plan},
+    sets::ObjectSet,
     template_name::TemplateName,
 };
 use fleetdex_interpreter::{Request, Response, levels::LevelAnswer, rules::RuleSet, value::text};
@@ -46,7 +47,7 @@ pub struct Expected {
     pub leftovers: Leftovers,
     /// The objects of the control plane, and the objects of its bindings.
     pub names: BTreeSet<TemplateName>,
-    /// The objects of the control plane.
+    /// The objects of the control plane, and of sets.
     pub templates: BTreeSet<TemplateName>,
     /// The objects that have bindings.
     pub bound: BTreeSet<TemplateName>,
@@ -56,11 +57,15 @@ pub struct Expected {
 
 impl Expected {
     /// Plans for a control plane and members as they are now.
+    /// `sets`: those of the control plane; `None`: it has none.
     pub fn of(
         control_plane: &Server,
         members: &BTreeMap<ClusterName, Server>,
+        sets: Option<Vec<ObjectSet>>,
     ) -> anyhow::Result<Self> {
         let mut inputs = inputs(control_plane)?;
+        inputs.knows_sets = sets.is_some();
+        inputs.sets = sets.unwrap_or_default();
         add_health(&mut inputs, control_plane, members)?;
         let rules = BuiltInRules(Rules::BuiltIn.rule_set());
         let (plan, leftovers) = without_bugs(|| {
@@ -68,11 +73,10 @@ impl Expected {
             let leftovers = Leftovers::of(&plan, &inputs);
             (plan, leftovers)
         });
-        let templates: BTreeSet<TemplateName> = inputs
-            .templates
-            .iter()
-            .map(|one| one.name.clone())
-            .collect();
+        let templates = inputs.templates.iter().map(|one| &one.name);
+        let of_sets = plan.bindings.iter().filter(|one| one.set.is_some());
+        let templates = templates.chain(of_sets.map(|one| &one.resource));
+        let templates: BTreeSet<TemplateName> = templates.cloned().collect();
         let bound: BTreeSet<TemplateName> = inputs.previous.keys().cloned().collect();
         Ok(Self {
             names: templates.union(&bound).cloned().collect(),
@@ -94,6 +98,8 @@ impl Expected {
 /// it was placed. An operator may not know of a taint yet.
 fn most_replicas(mut inputs: DistributionInputs, rules: &BuiltInRules) -> BTreeMap<Place, i64> {
     inputs.templates.retain(|one| one.name.kind == "Deployment");
+    inputs.sets.clear();
+    inputs.knows_sets = false;
     let mut most = BTreeMap::new();
     add_most_replicas(&mut inputs, rules, &mut most);
     if inputs.clusters.iter().any(|one| !one.taints.is_empty()) {

@@ -21,6 +21,7 @@ use super::{
     differences::difference,
     eviction_timeline::GuardedEvictions,
     expected::Expected,
+    guarded_sets::GuardedSets,
     servers::{BINDINGS, CLUSTER_BINDINGS, DEPLOYMENTS, DISTRIBUTED, MEMBERS, origin},
     timeline::{Place, Timeline},
 };
@@ -47,12 +48,16 @@ pub(super) struct GuardState {
     /// How old what an operator knows may be.
     pub(super) stale: Duration,
     pub(super) started: Instant,
+    /// When it was said last what the plan is.
+    evaluated: Instant,
     deleted: Timeline,
     released: Timeline,
     overwritable: Timeline,
     bound: Timeline,
     /// The clusters that have a taint that drives objects out, and what they are evicted from.
     pub(super) evictions: GuardedEvictions,
+    /// Sets, their rollouts, and what members have of them.
+    pub(super) sets: GuardedSets,
     foreign: BTreeMap<Place, Foreign>,
     /// When the copies that there are were made.
     pub(super) made: BTreeMap<Place, Instant>,
@@ -88,11 +93,13 @@ impl Guard {
             control_plane: control_plane.identity(),
             stale,
             started: Instant::now(),
+            evaluated: Instant::now(),
             deleted: Timeline::default(),
             released: Timeline::default(),
             overwritable: Timeline::default(),
             bound: Timeline::default(),
             evictions: GuardedEvictions::default(),
+            sets: GuardedSets::default(),
             foreign: BTreeMap::new(),
             made: BTreeMap::new(),
             lost: BTreeMap::new(),
@@ -122,6 +129,7 @@ impl Guard {
     pub fn set_expected(&self, expected: &Expected) {
         let now = Instant::now();
         let mut state = self.lock();
+        state.evaluated = now;
         state.judge_moves(expected);
         let (mut deleted, mut released) = (BTreeSet::new(), BTreeSet::new());
         let known: BTreeSet<&TemplateName> = state.made.keys().map(|(_, name)| name).collect();
@@ -269,7 +277,7 @@ impl GuardState {
         if is_binding {
             self.set_bound(write);
             self.set_evicted(write);
-        } else if write.subresource != "status" {
+        } else if !self.judge_set_object(write) && write.subresource != "status" {
             self.violated(
                 "an operator writes an object of users",
                 "the control plane",
@@ -335,13 +343,16 @@ impl GuardState {
             (None, Some(_)) => self.judge_creation(&place, write),
             _ => {}
         }
-        if write.resource == DEPLOYMENTS && write.before != write.after {
+        self.note_set_copy(&place, write, is_copy);
+        let is_of_set = self.sets.health.mark(&place).is_some();
+        if write.resource == DEPLOYMENTS && write.before != write.after && !is_of_set {
             self.judge_replicas(&place, write);
         }
     }
 
     /// A copy is gone, and operators do not know it yet.
     fn lose(&mut self, place: &Place) {
+        self.sets.lost(place);
         if self.made.remove(place).is_some() {
             self.lost.insert(place.clone(), Instant::now());
         }
@@ -353,15 +364,23 @@ impl GuardState {
         if let Some(why) = self.keeps_all {
             self.violated(why, &place.0, write);
         }
-        if !self.deleted.held_since(place, since) {
-            self.judge_eviction(place, write);
+        let leaves_set = self.leaves_set(place, false);
+        if leaves_set == Some(true) || self.deleted.held_since(place, since) {
+            return;
         }
+        if made >= self.evaluated {
+            // Its template may have been gone before the operator has seen it.
+            self.evictions.awaited.push((place.clone(), write.clone()));
+            return;
+        }
+        self.judge_eviction(place, write);
     }
 
     fn judge_release(&mut self, place: &Place, write: &ClientWrite) {
         let made = self.made.remove(place).unwrap_or(self.started);
         let since = made.checked_sub(self.stale).unwrap_or(self.started);
-        if !self.released.held_since(place, since) {
+        let leaves_set = self.leaves_set(place, true);
+        if leaves_set != Some(true) && !self.released.held_since(place, since) {
             let what = "a copy is released that no template has left to its cluster";
             self.violated(what, &place.0, write);
         }

@@ -1,6 +1,6 @@
 //! What people and controllers do to the objects of members.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use fakes::apiserver::{Editor, Extent, Fault, Server};
 use fleetdex_distribution::{
@@ -245,6 +245,22 @@ impl World {
         };
         self.note("object deleted in a member");
         self.delete_in(member, server, resource, &name)
+    }
+
+    /// Deletes the objects of these names that are not Fleetdex's.
+    pub(super) fn remove_foreign(&mut self, names: &BTreeSet<TemplateName>) -> anyhow::Result<()> {
+        for (member, server) in self.members.clone() {
+            let origin = origin(&self.control_plane.identity(), member.as_str());
+            for (resource, _, _) in DISTRIBUTED {
+                for object in super::expected::objects(&server, resource)? {
+                    let name = TemplateName::of(&object);
+                    if names.contains(&name) && !origin.has_written(&object) {
+                        self.delete_in(member.as_str(), &server, resource, &name)?;
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     fn namespace_deleted(&mut self, member: &str, server: &Server) -> anyhow::Result<()> {

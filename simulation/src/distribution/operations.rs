@@ -49,6 +49,9 @@ pub const OPERATIONS: [&str; 29] = [
 impl World {
     /// One random operation.
     pub async fn operate(&mut self) -> anyhow::Result<()> {
+        if self.sets.is_some() && self.random.random_ratio(3, 5) {
+            return self.operate_sets();
+        }
         match self.random.random_range(0..42) {
             0..=8 => self.template_written(),
             9..=11 => self.template_deleted(),
@@ -66,6 +69,8 @@ impl World {
                 self.disturb(&server);
                 Ok(())
             }
+            // Rollouts are judged by placements alone.
+            37 | 38 if self.sets.is_some() => Ok(()),
             37 | 38 => self.taint_changed(),
             _ => {
                 let server = self.control_plane.clone();

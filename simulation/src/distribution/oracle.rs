@@ -21,6 +21,8 @@ use super::{
     world::World,
 };
 
+/// The generation of a template that has one.
+const TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
 /// The members of maps, and the items of lists, that were added by hand.
 const HAND: &str = "hand";
 
@@ -33,6 +35,7 @@ impl World {
             self.add_differences(member.as_str(), server, &expected, &mut wrong)?;
         }
         self.add_binding_differences(&expected, &mut wrong)?;
+        self.add_set_differences(&expected, &mut wrong)?;
         Ok(wrong)
     }
 
@@ -130,7 +133,8 @@ impl World {
         let resource = DISTRIBUTED.iter().find(|one| one.2 == name.kind);
         let resource = resource.map_or("", |one| one.0);
         for target in &planned.clusters {
-            if planned.suspended.contains(&target.name) {
+            let waits = planned.awaiting.contains(&target.name);
+            if waits || planned.suspended.contains(&target.name) {
                 continue;
             }
             let servers = self.members.iter();
@@ -186,13 +190,18 @@ fn difference(planned: &PlannedObject, found: &Value) -> Option<String> {
 
 /// An object without what servers, Fleetdex's marks and hands have added.
 fn bare(mut object: Value) -> Value {
-    let marks = [CONTROL_PLANE_LABEL, marks::WRITTEN_ANNOTATION];
+    let marks = [
+        CONTROL_PLANE_LABEL,
+        marks::WRITTEN_ANNOTATION,
+        TEMPLATE_GENERATION,
+    ];
     if let Some(members) = object.as_object_mut() {
         members.shift_remove("status");
     }
     if let Some(metadata) = object["metadata"].as_object_mut() {
         for member in [
             "uid",
+            "generation",
             "resourceVersion",
             "creationTimestamp",
             "managedFields",

@@ -39,6 +39,7 @@ pub const CLUSTER_OVERRIDES: &str = "clusteroverridepolicies.policy.karmada.io";
 pub const BINDINGS: &str = "resourcebindings.work.karmada.io";
 pub const CLUSTER_BINDINGS: &str = "clusterresourcebindings.work.karmada.io";
 pub const CLUSTERS: &str = "clusters.cluster.karmada.io";
+pub const SETS: &str = "distributions.distribute.fleetdex.io";
 
 /// The kinds that are distributed: resource, group and version, kind.
 pub const DISTRIBUTED: [(&str, &str, &str); 3] = [
@@ -63,8 +64,51 @@ pub fn origin(control_plane: &str, member: &str) -> CopyOrigin {
     }
 }
 
+/// What a control plane serves for sets.
+fn resources_of_sets() -> [Resource; 2] {
+    let (group, reviews) = ("distribute.fleetdex.io", "authorization.k8s.io");
+    [
+        custom(group, "v1alpha1", "Distribution", "distributions", true),
+        custom(
+            reviews,
+            "v1",
+            "SubjectAccessReview",
+            "subjectaccessreviews",
+            false,
+        ),
+    ]
+}
+
 /// Creates a control plane with the credentials of all members.
-pub fn control_plane(random: &mut StdRng) -> Result<Server, Status> {
+pub fn control_plane(random: &mut StdRng, has_sets: bool) -> Result<Server, Status> {
+    let mut options = Options::new(random.random());
+    options
+        .with_status
+        .extend([BINDINGS, CLUSTER_BINDINGS, SETS].map(Name::from));
+    options.resources = resources_of_policies();
+    if has_sets {
+        options.resources.extend(resources_of_sets());
+    }
+    options.counts_generations = has_sets;
+    options.latency = latency(random);
+    let server = Server::new(options);
+    let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
+    let metadata = json!({ "name": "member", "namespace": "default", "annotations": annotations });
+    server.apply(
+        "secrets",
+        json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } }),
+    )?;
+    let namespace = json!({ "metadata": { "name": NAMESPACE, "labels": { "team": "shop" } } });
+    server.apply_as(NAMESPACES, namespace, USER)?;
+    for name in MEMBERS {
+        let cluster = json!({ "metadata": { "name": name }, "spec": { "syncMode": "Push" } });
+        server.apply_as(CLUSTERS, cluster, USER)?;
+    }
+    Ok(server)
+}
+
+/// What a control plane serves that distributes by policies.
+fn resources_of_policies() -> Vec<Resource> {
     let (policy, work) = ("policy.karmada.io", "work.karmada.io");
     let mut resources = usual_resources();
     resources.extend([
@@ -120,31 +164,13 @@ pub fn control_plane(random: &mut StdRng) -> Result<Server, Status> {
         custom("coordination.k8s.io", "v1", "Lease", "leases", true),
         custom("events.k8s.io", "v1", "Event", "events", true),
     ]);
-    let mut options = Options::new(random.random());
-    options
-        .with_status
-        .extend([BINDINGS, CLUSTER_BINDINGS].map(Name::from));
-    options.resources = resources;
-    options.latency = latency(random);
-    let server = Server::new(options);
-    let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
-    let metadata = json!({ "name": "member", "namespace": "default", "annotations": annotations });
-    server.apply(
-        "secrets",
-        json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } }),
-    )?;
-    let namespace = json!({ "metadata": { "name": NAMESPACE, "labels": { "team": "shop" } } });
-    server.apply_as(NAMESPACES, namespace, USER)?;
-    for name in MEMBERS {
-        let cluster = json!({ "metadata": { "name": name }, "spec": { "syncMode": "Push" } });
-        server.apply_as(CLUSTERS, cluster, USER)?;
-    }
-    Ok(server)
+    resources
 }
 
 /// Creates a member, sometimes with the namespace that most objects are in.
-pub fn member(random: &mut StdRng) -> Result<Server, Status> {
+pub fn member(random: &mut StdRng, has_sets: bool) -> Result<Server, Status> {
     let mut options = Options::new(random.random());
+    options.counts_generations = has_sets;
     options.latency = latency(random);
     options.largest_page = random.random_ratio(1, 3).then(|| random.random_range(1..6));
     let server = Server::new(options);

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use fakes::apiserver::{Server, Status};
-use fleetdex_core::model::ClusterName;
+use fleetdex_core::{model::ClusterName, planted::without_bugs};
 use fleetdex_distribution::template_name::TemplateName;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::Value;
@@ -15,10 +15,14 @@ use super::{
     objects::{self, POLICY_NAMES},
     operator::{Operator, Surroundings},
     servers::{self, DEPLOYMENTS, DISTRIBUTED, MAPS, MEMBERS, NAMESPACES, OVERRIDES, USER, origin},
+    set_contents::object_sets,
+    set_users::{SOURCE_MAP, SetUsers},
 };
 
 /// Templates at the start.
 const TEMPLATES: std::ops::Range<usize> = 10..30;
+/// The same where there are sets.
+const FEWER_TEMPLATES: std::ops::Range<usize> = 2..8;
 
 /// The state of one run.
 pub struct World {
@@ -34,6 +38,8 @@ pub struct World {
     pub freezes: bool,
     /// How often each operation took place.
     pub operations: BTreeMap<&'static str, u64>,
+    /// What users know of sets; `None`: there are none.
+    pub(super) sets: Option<SetUsers>,
     pub(super) surroundings: Surroundings,
     pub(super) operators: Vec<Operator>,
     pub(super) writes: u64,
@@ -42,14 +48,15 @@ pub struct World {
 
 impl World {
     /// Creates servers with some templates and policies, and a running operator.
-    pub fn new(seed: u64) -> anyhow::Result<Self> {
+    /// `has_sets`: whether users have sets besides.
+    pub fn new(seed: u64, has_sets: bool) -> anyhow::Result<Self> {
         clock::start();
         let mut random = StdRng::seed_from_u64(seed.rotate_left(17));
         fastrand::seed(seed);
-        let control_plane = servers::control_plane(&mut random).map_err(refused)?;
+        let control_plane = servers::control_plane(&mut random, has_sets).map_err(refused)?;
         let mut members = BTreeMap::new();
         for name in MEMBERS {
-            let member = servers::member(&mut random).map_err(refused)?;
+            let member = servers::member(&mut random, has_sets).map_err(refused)?;
             members.insert(name.parse()?, member);
         }
         let freezes = random.random_ratio(1, 4);
@@ -67,6 +74,7 @@ impl World {
             guard,
             freezes,
             operations: BTreeMap::new(),
+            sets: has_sets.then(SetUsers::default),
             surroundings,
             operators: Vec::new(),
             writes: 0,
@@ -88,6 +96,12 @@ impl World {
         if self.random.random_ratio(1, 2) {
             let policy = objects::override_policy(&mut self.random);
             self.apply(OVERRIDES, policy)?;
+        }
+        if self.sets.is_some() {
+            for _ in 0..self.random.random_range(FEWER_TEMPLATES) {
+                self.write_template()?;
+            }
+            return self.populate_sets();
         }
         for _ in 0..self.random.random_range(TEMPLATES) {
             self.write_template()?;
@@ -115,7 +129,9 @@ impl World {
 
     /// Tells the guard what the plan is now.
     pub fn evaluate(&self) -> anyhow::Result<Expected> {
-        let expected = Expected::of(&self.control_plane, &self.members)?;
+        let sets = self.sets.as_ref();
+        let sets = sets.map(|_| without_bugs(|| object_sets(&self.control_plane, &self.guard)));
+        let expected = Expected::of(&self.control_plane, &self.members, sets.transpose()?)?;
         self.guard.set_expected(&expected);
         Ok(expected)
     }
@@ -140,11 +156,9 @@ impl World {
                 continue;
             }
             let objects = expected_objects(&self.control_plane, resource)?;
-            found.extend(
-                objects
-                    .iter()
-                    .map(|object| (resource, TemplateName::of(object))),
-            );
+            let names = objects.iter().map(TemplateName::of);
+            let names = names.filter(|name| name.name != SOURCE_MAP);
+            found.extend(names.map(|name| (resource, name)));
         }
         Ok(found)
     }

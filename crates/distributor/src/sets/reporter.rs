@@ -26,6 +26,8 @@ use crate::{
 const LOOK: Duration = Duration::from_secs(1);
 /// The pause after a failure.
 const AGAIN: Duration = Duration::from_secs(10);
+/// How long after a start is awaited what clusters report, before a status is written anew.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Looking takes at most one part of so many of the time.
 const SHARE: u32 = 20;
 
@@ -57,13 +59,14 @@ impl SetReporter {
     /// Writes until aborted.
     pub async fn run(self) {
         let mut sent: BTreeMap<String, SentReport> = BTreeMap::new();
+        let started = Instant::now();
         loop {
             let began = Instant::now();
             let reports = self.reports.all();
             let mut pause = LOOK;
             sent.retain(|uid, _| reports.iter().any(|one| one.name.uid == *uid));
             for report in reports {
-                if let Err(error) = self.report(&report, &mut sent).await {
+                if let Err(error) = self.report(&report, started, &mut sent).await {
                     pause = AGAIN;
                     tracing::warn!(set = %report.name.shown(), error = %causes(&error), "cannot write the status of a Distribution");
                 }
@@ -75,6 +78,7 @@ impl SetReporter {
     async fn report(
         &self,
         report: &SetReport,
+        started: Instant,
         sent: &mut BTreeMap<String, SentReport>,
     ) -> Result<(), ObjectRequestError> {
         let uid = &report.name.uid;
@@ -85,6 +89,18 @@ impl SetReporter {
         if current.object["metadata"]["uid"] != uid.as_str() {
             return Ok(());
         }
+        let published = Arc::clone(&self.published.borrow());
+        let counts = self.board.count(&report.members, &published);
+        let is_known = report.generation.is_some() && counts.values().all(|one| one.unknown == 0);
+        let was_reported = !current.status["observedGeneration"].is_null();
+        let waits = was_reported && !sent.contains_key(uid) && started.elapsed() < PATIENCE;
+        let is_other = sent.get(uid).is_none_or(|sent| sent.counts != counts);
+        if is_other && report.is_rolled_out() {
+            self.changed.notify_one();
+        }
+        if waits && !is_known {
+            return Ok(());
+        }
         let before = match sent.get(uid) {
             Some(before) => before.status.clone(),
             None => serde_json::from_value(Value::clone(&current.status)).unwrap_or_default(),
@@ -93,12 +109,6 @@ impl SetReporter {
             rollout: None,
             ..before
         };
-        let published = Arc::clone(&self.published.borrow());
-        let counts = self.board.count(&report.members, &published);
-        let is_other = sent.get(uid).is_none_or(|sent| sent.counts != counts);
-        if is_other && report.is_rolled_out() {
-            self.changed.notify_one();
-        }
         let status = report.status(&counts, &before, (self.clock)());
         let is_same = status == before;
         let report = SentReport {

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use fleetdex_core::model::causes;
+use fleetdex_core::{
+    model::causes,
+    planted::{Bug, planted},
+};
 use fleetdex_crds::distribution::RolloutStatus;
 use fleetdex_distribution::{
     cluster::TargetCluster,
@@ -14,6 +17,7 @@ use fleetdex_distribution::{
     rollout::{RolloutInputs, RolloutPhase, RolloutState, SetHealth, short},
     sets::{SET_API_VERSION, SET_KIND, SetName},
 };
+use fleetdex_telemetry::metrics::DistributionMetrics;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder};
@@ -37,6 +41,8 @@ const OPTIONAL: [&str; 7] = [
     "revisions",
 ];
 
+/// The reason of the Event that says that a wave has failed.
+const FAILED: &str = "RolloutFailed";
 /// So long clusters may take to say how objects are: to connect, and to list what they have.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -91,10 +97,9 @@ pub fn next(
     };
     let clusters: Vec<&TargetCluster> = plan.clusters.iter().filter(is_of_set).collect();
     let counts = board.count(&set.members, published);
-    let names = clusters.iter().map(|cluster| cluster.name.clone());
-    let health = names.map(|name| {
-        let health = health(set, counts.get(&name));
-        (name, health)
+    let health = clusters.iter().map(|cluster| {
+        let health = health(set, cluster, counts.get(&cluster.name));
+        (cluster.name.clone(), health)
     });
     let state = RolloutState::next(
         before,
@@ -132,11 +137,14 @@ fn rests(state: &RolloutState, revision: &str, undone: Option<&str>) -> bool {
 
 /// How the objects of a set are in a cluster. Before a plan was made by the state, reports are of
 /// what the cluster was to have before.
-fn health(set: &SetState, count: Option<&ClusterCount>) -> SetHealth {
+fn health(set: &SetState, cluster: &TargetCluster, count: Option<&ClusterCount>) -> SetHealth {
     let Some(planned_for) = set.rollout.planned_for() else {
         return SetHealth::Unknown;
     };
-    match (&set.obstacle, count.map(ClusterCount::health)) {
+    // Nothing is placed in a cluster that was never connected.
+    let is_connected = cluster.served.is_some();
+    let unknown = (!is_connected && !set.members.is_empty()).then_some(SetHealth::Unknown);
+    match (&set.obstacle, count.map(ClusterCount::health).or(unknown)) {
         (Some(obstacle), _) => SetHealth::Unhealthy(obstacle.clone()),
         (None, Some(SetHealth::Unknown)) if planned_for > PATIENCE => {
             let reason = "the cluster does not say how the objects are";
@@ -153,6 +161,8 @@ pub struct RolloutWriter {
     pub client: ObjectClient,
     /// Writes Events.
     pub recorder: Arc<Recorder>,
+    /// Counts waves that fail.
+    pub metrics: DistributionMetrics,
 }
 
 impl RolloutWriter {
@@ -174,7 +184,7 @@ impl RolloutWriter {
             }
             Err(error) => {
                 tracing::warn!(set = %step.set.shown(), error = %causes(&error), "cannot write a step of a rollout, which waits for that");
-                None
+                planted(Bug::SetActsBeforeWriting).then(|| (uid.to_owned(), step))
             }
         }
     }
@@ -184,6 +194,9 @@ impl RolloutWriter {
         let Some((type_, reason, message)) = event(step) else {
             return;
         };
+        if reason == FAILED {
+            self.metrics.wave_failed();
+        }
         tracing::info!(set = %step.set.shown(), reason, "{message}");
         let event = Event {
             type_,
@@ -224,7 +237,7 @@ fn event(step: &RolloutStep) -> Option<(EventType, &'static str, String)> {
         return None;
     }
     if has_entered(RolloutPhase::Failed) {
-        return Some((EventType::Warning, "RolloutFailed", now.message.clone()));
+        return Some((EventType::Warning, FAILED, now.message.clone()));
     }
     if has_entered(RolloutPhase::Complete) {
         let message = format!("all clusters have revision {revision}, and were healthy");

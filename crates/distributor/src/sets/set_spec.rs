@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use fleetdex_core::planted::{Bug, planted};
 use fleetdex_crds::{
     distribution::{Distribution, DistributionSpec},
     policy::{
@@ -90,6 +91,7 @@ impl SetSpec {
             ..PropagationSpec::default()
         };
         let prunes = spec.and_then(|spec| spec.prune).unwrap_or(true);
+        let prunes = prunes && !planted(Bug::SetKeepsPruned);
         ObjectSet {
             created: self.created.clone(),
             overrides: spec.map(|spec| spec.overrides.clone()).unwrap_or_default(),
