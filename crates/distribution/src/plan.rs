@@ -324,7 +324,7 @@ impl<'a, O: Operations> Planner<'a, O> {
                 found
             })
         };
-        let open = OpenClusters::of(&self.clusters, self.allowed(one), one);
+        let open = OpenClusters::of(&self.clusters, self.allowed(one), one, previous);
         let clusters = open.clusters();
         let companions = self.companions.of(one.policy, one.object, &one.name);
         let failover = self.failover(one, clusters);

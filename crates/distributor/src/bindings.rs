@@ -308,8 +308,8 @@ impl BindingWriter {
     }
 }
 
-/// Whether the copy of a cluster is that of another binding, which has the object in another version
-/// of its kind.
+/// Whether the copy of a cluster is that of another binding, which has the object in another
+/// version of its kind.
 fn is_noted_elsewhere(
     name: &TemplateName,
     cluster: &str,

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeSet};
 use super::claimed::Claimed;
 use crate::{
     cluster::TargetCluster,
-    placing::{NotChosen, Placed},
+    placing::{NotChosen, Placed, PreviousPlacement},
 };
 
 /// The clusters that an object may go to: its namespace allows them, and its set has it for them.
@@ -20,14 +20,15 @@ pub(super) struct OpenClusters<'c> {
 }
 
 impl<'c> OpenClusters<'c> {
-    /// `names`: those that the namespace allows, where not all.
+    /// `names`: those that the namespace allows, where not all. `previous`: where the object was.
     pub(super) fn of(
         clusters: &'c [TargetCluster],
         names: Option<&'c BTreeSet<String>>,
         one: &Claimed<'_>,
+        previous: &PreviousPlacement,
     ) -> Self {
         let (allowed, forbidden) = allowed_clusters(clusters, names);
-        let lacking = one.lacking(&allowed);
+        let lacking = one.lacking(&allowed, previous);
         let having = (!lacking.is_empty()).then(|| {
             let without: BTreeSet<&str> = lacking.iter().map(|one| one.cluster.as_str()).collect();
             let having = allowed.iter();

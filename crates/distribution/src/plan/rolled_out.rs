@@ -34,14 +34,20 @@ impl Claimed<'_> {
         })
     }
 
-    /// The clusters that it cannot go to, because its set does not have it for them.
-    pub(super) fn lacking(&self, clusters: &[TargetCluster]) -> Vec<NotChosen> {
+    /// The clusters that it cannot go to, because its set does not have it for them. `previous`:
+    /// where it was.
+    pub(super) fn lacking(
+        &self,
+        clusters: &[TargetCluster],
+        previous: &PreviousPlacement,
+    ) -> Vec<NotChosen> {
         let Some(change) = &self.change else {
             return Vec::new();
         };
         let lacking = clusters.iter().filter_map(|cluster| {
+            let was_there = previous.clusters.contains_key(&cluster.name);
             Some(NotChosen {
-                reason: change.reason_against(&cluster.name)?,
+                reason: change.reason_against(&cluster.name, was_there)?,
                 cluster: cluster.name.clone(),
             })
         });
@@ -58,6 +64,10 @@ impl PlannedBinding {
         previous: &PreviousPlacement,
         clusters: &[TargetCluster],
     ) {
+        // What clusters have of which nothing is known yet is not left over.
+        let names = clusters.iter().map(|cluster| &cluster.name);
+        let undecided = names.filter(|name| change.is_undecided(name));
+        self.staying.extend(undecided.cloned());
         if change.is_removed() {
             self.remove_where_reached(change);
             return;

@@ -70,12 +70,27 @@ impl<'a> SetObjectChange<'a> {
         }
     }
 
-    /// Why an object is not placed in a cluster; `None`: it may be.
-    pub(super) fn reason_against(&self, cluster: &str) -> Option<String> {
-        let placed = match &self.before {
+    /// The object by which it is placed.
+    fn placed(&self) -> &ObjectVariants<'a> {
+        match &self.before {
             Some(before) if self.is_removed() => &before.stable,
             _ => &self.after,
-        };
+        }
+    }
+
+    /// Whether it is not known yet whether a cluster has it.
+    pub(super) fn is_undecided(&self, cluster: &str) -> bool {
+        self.placed().in_cluster(cluster) == ObjectInCluster::Unknown
+    }
+
+    /// Why an object is not placed in a cluster; `None`: it may be. `was_there`: whether it was
+    /// placed there before, where it stays until more is known.
+    pub(super) fn reason_against(&self, cluster: &str, was_there: bool) -> Option<String> {
+        let placed = self.placed();
+        if self.is_undecided(cluster) && !was_there {
+            let reason = "it is not known yet for which version of Kubernetes its set counts there";
+            return Some(reason.to_owned());
+        }
         if self.is_removed() && self.is_of_other_version(cluster) {
             return Some("its set has it in another version of its kind".to_owned());
         }

@@ -49,8 +49,8 @@ fn waiting(set: &SetState, state: &RolloutState, inputs: &DistributionInputs) ->
     if matches!(state.phase, RolloutPhase::Complete | RolloutPhase::Undone) {
         return 0;
     }
-    let object_set = set.object_set();
-    let clusters = selected_clusters(inputs, &object_set);
+    let placement = set.placement();
+    let clusters = selected_clusters(inputs, &placement);
     clusters
         .filter(|cluster| !state.reaches(&cluster.name))
         .count()

@@ -36,14 +36,14 @@ pub struct SetRollout {
 }
 
 /// The revisions that clusters have.
-pub struct ClusterRevisions<'r> {
+pub struct RevisionsInForce<'r> {
     /// That of clusters that are reached.
     rendering: &'r SetRendering,
     /// That of the others, and the clusters that are reached; `None`: all are.
     unreached: Option<(Option<&'r SetRendering>, &'r BTreeSet<String>)>,
 }
 
-impl ClusterRevisions<'_> {
+impl RevisionsInForce<'_> {
     /// The objects of these clusters.
     pub fn contents(
         &self,
@@ -142,7 +142,7 @@ impl SetRollout {
     }
 
     /// The revisions that clusters have; an error: that is not known.
-    pub fn revisions(&self) -> Result<ClusterRevisions<'_>, String> {
+    pub fn revisions(&self) -> Result<RevisionsInForce<'_>, String> {
         let Some(state) = &self.state else {
             return Err("its rollout has not begun".to_owned());
         };
@@ -162,7 +162,7 @@ impl SetRollout {
         let stable = state.stable.as_deref();
         let is_forgotten = planted(Bug::SetUndoForgetsCluster) && !state.reached.is_empty();
         if let (RolloutPhase::Undone, Some(stable), false) = (state.phase, stable, is_forgotten) {
-            return Ok(ClusterRevisions {
+            return Ok(RevisionsInForce {
                 rendering: known(stable)?,
                 unreached: None,
             });
@@ -174,7 +174,7 @@ impl SetRollout {
             let stable = stable.map(known).transpose()?;
             Some((stable, &state.reached))
         };
-        Ok(ClusterRevisions {
+        Ok(RevisionsInForce {
             rendering,
             unreached,
         })

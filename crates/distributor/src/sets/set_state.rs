@@ -17,7 +17,7 @@ use super::{
     failure::SetFailure,
     report::SetReport,
     set_rendering::{RenderOutcome, RenderedSource},
-    set_rollout::{ClusterRevisions, SetRollout},
+    set_rollout::{RevisionsInForce, SetRollout},
     set_spec::SetSpec,
 };
 use crate::control_plane::ControlPlaneObject;
@@ -150,7 +150,7 @@ impl SetState {
     }
 
     /// The revisions that clusters have; `None`: it is being deleted. An error: they are not known.
-    fn revisions(&self) -> Result<Option<ClusterRevisions<'_>>, String> {
+    fn revisions(&self) -> Result<Option<RevisionsInForce<'_>>, String> {
         if self.spec.is_ending {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! Sets that were rendered for clusters of two versions: `m1` has the newer one, `m2` the older one.
+//! Sets that were rendered for clusters of two versions: `m1` has the newer one, `m2` the older.
 
 use super::*;
 use crate::sets::{SetVariant, UnreachedContents};
@@ -125,13 +125,20 @@ fn what_a_cluster_of_an_unknown_version_has_stays() {
     let mut inputs = inputs_of(&json!({}), objects);
     inputs.clusters.push(cluster("m3", &json!({})));
     let planned = plan(&inputs, &BuiltIn);
+    assert_eq!(shares(&planned, "changed"), "m1=0 m2=0");
+    assert_eq!(shares(&planned, "added"), "m1=0");
+    assert_eq!(shares(&planned, "same"), "m1=0 m2=0 m3=0");
+    let reason = reason(&planned, "changed", "m3");
+    assert!(reason.starts_with("it is not known yet"), "{reason}");
+    bind(&mut inputs, &planned);
+    let name = TemplateName::of(&config_map("changed"));
+    let mut previous = PreviousPlacement::clone(&inputs.previous[&name]);
+    previous.clusters.insert("m3".to_owned(), 0);
+    inputs.previous.insert(name, Arc::new(previous));
+    let planned = plan(&inputs, &BuiltIn);
     assert_eq!(shares(&planned, "changed"), "m1=0 m2=0 m3=0");
-    assert_eq!(
-        written(&planned, "changed", "/data/value"),
-        r#"m1="new" m2="old""#
-    );
-    assert_eq!(shares(&planned, "added"), "m1=0 m3=0");
-    assert_eq!(written(&planned, "added", "/kind"), r#"m1="ConfigMap""#);
+    let of_changed = written(&planned, "changed", "/data/value");
+    assert_eq!(of_changed, r#"m1="new" m2="old""#, "it stays as it is");
     let same = r#"m1="ConfigMap" m2="ConfigMap" m3="ConfigMap""#;
     assert_eq!(written(&planned, "same", "/kind"), same);
     let leftovers = Leftovers::of(&planned, &inputs);
