@@ -156,10 +156,12 @@ impl BindingReader {
         memory: &Intake,
     ) -> Result<Option<BindingsPage>, ApiError> {
         let next = encode(&request.continue_token);
-        let mut path = format!("{}?limit={limit}&continue={next}", request.path());
-        if !request.selector.is_empty() {
-            path += &format!("&labelSelector={}", encode(&request.selector));
-        }
+        let selector = match request.selector.as_str() {
+            "" => String::new(),
+            selector => format!("&labelSelector={}", encode(selector)),
+        };
+        let path = request.path();
+        let path = format!("{path}?limit={limit}&continue={next}{selector}");
         let body = match self.get(&path, memory).await {
             Ok(body) => body,
             Err(error) if is_too_large(&error) => return Ok(None),
