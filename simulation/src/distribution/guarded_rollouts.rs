@@ -127,7 +127,7 @@ impl RolloutJudge<'_> {
         if after.phase == "Undone" {
             return self.undo_problem(&step);
         }
-        self.stable_problem(&step)?;
+        stable_problem(&step)?;
         self.reached_problem(&step)?;
         self.failure_problem(&step)?;
         if after.healthy_since.is_some() && after.healthy_since != before.healthy_since {
@@ -156,26 +156,13 @@ impl RolloutJudge<'_> {
             return Err("a revision is undone, and nobody has asked for that".to_owned());
         }
         let is_again = before.phase == "Undone" && !step.is_new;
-        let target = match before.stable == after.revision && !is_again {
-            true => &before.previous,
-            false => &before.stable,
+        let target = if before.stable == after.revision && !is_again {
+            &before.previous
+        } else {
+            &before.stable
         };
         if after.stable != *target || target.is_empty() {
             return Err("an undo does not lead to the revision that was stable".to_owned());
-        }
-        Ok(())
-    }
-
-    /// What is stable was healthy everywhere.
-    fn stable_problem(&self, step: &Step<'_>) -> Result<(), String> {
-        let (before, after) = (step.before, step.after);
-        if after.phase == "Complete" {
-            let is_same = before.stable == after.revision || after.previous == before.stable;
-            if after.stable != after.revision || !is_same {
-                return Err("a rollout is complete, and its revision is not stable".to_owned());
-            }
-        } else if after.stable != before.stable {
-            return Err("another revision is stable, and no rollout is complete".to_owned());
         }
         Ok(())
     }
@@ -210,10 +197,10 @@ impl RolloutJudge<'_> {
             return Ok(());
         }
         let now: Names = after.reached.iter().cloned().collect();
-        let then: Names = match step.is_new {
-            true => Names::new(),
-            false => before.reached.iter().cloned().collect(),
-        };
+        let mut then: Names = before.reached.iter().cloned().collect();
+        if step.is_new {
+            then.clear();
+        }
         if !now.is_superset(&then) || (before.phase == "Complete" && !step.is_new) {
             return Err("a cluster is not reached any more".to_owned());
         }
@@ -305,6 +292,20 @@ impl RolloutJudge<'_> {
         }
         Err(format!("clusters count as healthy, and {}", ill.join(", ")))
     }
+}
+
+/// What is stable was healthy everywhere.
+fn stable_problem(step: &Step<'_>) -> Result<(), String> {
+    let (before, after) = (step.before, step.after);
+    if after.phase == "Complete" {
+        let is_same = before.stable == after.revision || after.previous == before.stable;
+        if after.stable != after.revision || !is_same {
+            return Err("a rollout is complete, and its revision is not stable".to_owned());
+        }
+    } else if after.stable != before.stable {
+        return Err("another revision is stable, and no rollout is complete".to_owned());
+    }
+    Ok(())
 }
 
 /// Whether these clusters are reached when waves begin after `from` until `until`: all but the last

@@ -221,7 +221,7 @@ impl GuardState {
         let (mut may_prune, mut may_release, mut is_moved) = (false, false, false);
         for object in set.objects.since(since) {
             let prunes = object["spec"]["prune"] != false;
-            let is_kept = self.is_kept(set, mark, name);
+            let is_kept = is_kept(set, mark, name);
             may_prune |= prunes && !is_kept;
             may_release |= !prunes || is_kept;
             is_moved |= !selected(object).contains(member);
@@ -238,19 +238,19 @@ impl GuardState {
                 }
             });
         Some(if releases {
-            is_gone && may_release
+            (is_gone || is_moved) && may_release
         } else {
             is_moved || (is_gone && may_prune)
         })
     }
+}
 
-    /// Whether an object says of itself that it stays when it leaves the set.
-    fn is_kept(&self, set: &SetHistory, mark_of_it: &str, name: &TemplateName) -> bool {
-        let mut revisions = set.revisions.values();
-        revisions.any(|objects| {
-            let object = objects.get(name);
-            let object = object.filter(|object| mark(object) == Some(mark_of_it));
-            object.is_some_and(|object| object["metadata"]["annotations"][KEEP] == "keep")
-        })
-    }
+/// Whether an object says of itself that it stays when it leaves the set.
+fn is_kept(set: &SetHistory, mark_of_it: &str, name: &TemplateName) -> bool {
+    let mut revisions = set.revisions.values();
+    revisions.any(|objects| {
+        let object = objects.get(name);
+        let object = object.filter(|object| mark(object) == Some(mark_of_it));
+        object.is_some_and(|object| object["metadata"]["annotations"][KEEP] == "keep")
+    })
 }

@@ -94,3 +94,30 @@ impl SetHistory {
         mark(self.objects_in(status, cluster)?.get(name)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_held_since_then_includes_what_held_at_that_time() {
+        let mut recorded = Recorded::default();
+        let mut times = Vec::new();
+        for value in 0..3 {
+            recorded.push(value);
+            advance(Duration::from_secs(1)).await;
+            times.push(Instant::now());
+            advance(Duration::from_secs(1)).await;
+        }
+        let since = |at: usize| recorded.since(times[at]).copied().collect::<Vec<_>>();
+        assert_eq!(
+            [since(0), since(1), since(2)],
+            [vec![2, 1, 0], vec![2, 1], vec![2]]
+        );
+        assert_eq!(recorded.last(), Some(&2));
+    }
+}

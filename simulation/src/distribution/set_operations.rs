@@ -167,7 +167,7 @@ impl World {
 
     fn annotate_set(&self, name: &str, key: &str, value: &str) -> anyhow::Result<()> {
         self.edit_set(name, |set| {
-            set["metadata"]["annotations"][key] = value.into()
+            set["metadata"]["annotations"][key] = value.into();
         })
     }
 

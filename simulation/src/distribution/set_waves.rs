@@ -109,3 +109,57 @@ fn matches(affinity: &Value, cluster: &str) -> bool {
     let size = &affinity["labelSelector"]["matchLabels"]["size"];
     size.is_null() || labels(cluster).get("size").is_some_and(|own| size == own)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn names(names: &[&str]) -> Names {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn clusters_are_in_the_first_wave_that_has_them() {
+        let all = names(&MEMBERS);
+        let of = |name: &str| json!({ "clusterAffinity": { "clusterNames": [name] } });
+        let small = json!({ "labelSelector": { "matchLabels": { "size": "small" } } });
+        let cases = [
+            (json!(null), names(&[]), vec![all.clone()]),
+            (
+                json!([of("member2"), { "clusterAffinity": small }]),
+                names(&[]),
+                vec![
+                    names(&["member2"]),
+                    names(&["member3"]),
+                    names(&["member1"]),
+                ],
+            ),
+            (
+                json!([{ "percent": 34 }, { "percent": 100 }]),
+                names(&[]),
+                vec![names(&["member1", "member2"]), names(&["member3"])],
+            ),
+            // Those that are reached come first.
+            (
+                json!([{ "percent": 33 }]),
+                names(&["member3"]),
+                vec![names(&["member3"]), names(&["member1", "member2"])],
+            ),
+        ];
+        for (rules, reached, expected) in cases {
+            let set = json!({ "spec": { "rollout": { "waves": rules } } });
+            assert_eq!(waves(&set, &all, &reached), expected, "{rules}");
+        }
+    }
+
+    #[test]
+    fn a_fleet_has_all_selected_clusters_and_any_others() {
+        let affinity = json!({ "clusterNames": ["member1", "member2"] });
+        let set = json!({ "spec": { "placement": { "clusterAffinity": affinity } } });
+        assert_eq!(selected(&set), names(&["member1", "member2"]));
+        assert_eq!(fleets(&set).len(), 2);
+        assert_eq!(fleets(&json!({})), [names(&MEMBERS)]);
+    }
+}
