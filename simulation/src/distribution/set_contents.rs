@@ -1,10 +1,8 @@
 //! What clusters shall have of sets, by what is written of them on the control plane.
 
-use std::sync::Arc;
-
 use fakes::apiserver::Server;
 use fleetdex_crds::distribution::RolloutStatus;
-use fleetdex_distribution::sets::{ObjectSet, SetContents, UnreachedContents};
+use fleetdex_distribution::sets::{ObjectSet, SetContents, SetObjects, UnreachedContents};
 use fleetdex_distributor::SetSpec;
 use fleetdex_interpreter::value::text;
 use serde::Deserialize as _;
@@ -32,7 +30,7 @@ type Contents = (SetContents, Option<UnreachedContents>);
 fn contents(set: &Value, control_plane: &Server, guard: &Guard) -> Option<Contents> {
     let metadata = &set["metadata"];
     if !metadata["deletionTimestamp"].is_null() {
-        return Some((SetContents::Known(Arc::default()), None));
+        return Some((SetContents::Known(SetObjects::default()), None));
     }
     let is_held = set["spec"]["suspend"] == true || metadata["finalizers"].is_null();
     if is_held || control_plane.is_denied(&account_of(set)) {
@@ -40,7 +38,7 @@ fn contents(set: &Value, control_plane: &Server, guard: &Guard) -> Option<Conten
     }
     let status = RolloutStatus::deserialize(&set["status"]["rollout"]).ok()?;
     let uid = text(metadata, &["uid"]);
-    let objects = |revision: &str| guard.revision(uid, revision);
+    let objects = |revision: &str| guard.revision(uid, revision).map(SetObjects::from);
     let stable = Some(&status.stable).filter(|stable| !stable.is_empty());
     let stable = match stable {
         Some(stable) => Some(objects(stable)?),
