@@ -109,7 +109,7 @@ impl DistributionMetrics {
         self.0.held.get_or_create(&labels).set(saturating(count));
     }
 
-    /// Sets how many sets there are by phase, and how many clusters their rollouts have not reached.
+    /// Sets how many sets there are by phase, and how many clusters they have not reached.
     pub fn set_rollouts(&self, rollouts: &BTreeMap<SetPhase, RolloutCount>) {
         for phase in SetPhase::ALL {
             let count = rollouts.get(&phase).copied().unwrap_or_default();
