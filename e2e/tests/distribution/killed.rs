@@ -88,9 +88,9 @@ async fn an_operator_that_is_killed_in_every_phase_ends_what_it_began() -> Teste
         is_killed(&fixture, moment).await?;
         // One rendering went to both: the values that it has by chance are the same.
         let passwords = until_all_have(&fixture, &value).await?;
-        ensure!(passwords[0] == passwords[1], "{passwords:?}");
+        assert_eq!(passwords[0], passwords[1]);
         let rollout = until_phase(&fixture, "Complete").await?;
-        ensure!(rollout["stable"] == rollout["revision"], "{rollout}");
+        assert_eq!(rollout["stable"], rollout["revision"]);
     }
     let last = MOMENTS.len() - 1;
     for (round, moment) in MOMENTS.into_iter().enumerate() {

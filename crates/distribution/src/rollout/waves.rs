@@ -110,7 +110,7 @@ impl WaveRules {
     }
 
     /// Reads a wave of a spec. An error names the field that makes no sense.
-    fn read(wave: &RolloutWave) -> Result<Self, &'static str> {
+    pub(super) fn read(wave: &RolloutWave) -> Result<Self, &'static str> {
         let defaults = Self::default();
         let duration = |text: &Option<String>, default: SignedDuration, field: &'static str| {
             let Some(text) = text else {
