@@ -80,7 +80,7 @@ enum Command {
     Sandbox(rendering::SandboxArgs),
     /// Show what is distributed, or print what distribution needs of members
     Distribute(distribution::DistributeArgs),
-    /// Show, pause, resume or undo the rollout of a Distribution
+    /// Show, pause, resume or undo the rollout of a Distribution, or run its hooks again
     Rollout(distribution::RolloutArgs),
     /// Open the web page
     Ui(cli::ui::UiArgs),

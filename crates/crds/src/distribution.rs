@@ -1,6 +1,7 @@
 //! `Distribution` of `distribute.fleetdex.io/v1alpha1`: a set of objects from a chart, a folder or
 //! manifests, which goes to clusters in waves.
 
+mod hooks;
 mod rollout;
 mod source;
 mod status;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use self::rollout::DURATION;
 pub use self::{
+    hooks::{ClusterHookStatus, HookKind, HookStatus, UnfinishedHooks},
     rollout::{Rollout, RolloutWave},
     source::{
         ChartSource, ConfigMapKey, DistributionSource, FolderImage, FolderPatch, FolderSource,

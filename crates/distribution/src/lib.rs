@@ -13,6 +13,7 @@
 //!  placement_report                    what a binding says, as rows for people
 //!  sets, rollout                       objects that have no templates, such as those of charts, and
 //!                                      in which order clusters get them
+//!  hooks                               what runs in clusters before and after they get them
 //!  marks, brake                        what Fleetdex has written, and how much of it may go at once
 //! ```
 //!
@@ -31,6 +32,7 @@ pub mod contains;
 pub mod desired;
 pub mod division;
 pub mod failover;
+pub mod hooks;
 pub mod marks;
 pub mod object_text;
 pub mod overrides;

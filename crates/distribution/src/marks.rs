@@ -75,13 +75,21 @@ impl CopyOrigin {
 
 /// An object with the marks of its origin.
 #[must_use]
-pub fn marked(mut object: Value, origin: &CopyOrigin, hash: &str) -> Value {
+pub fn marked(object: Value, origin: &CopyOrigin, hash: &str) -> Value {
     let mark = format!("{hash}.{}", origin.identity(&object));
+    with_entries(
+        object,
+        [
+            ("labels", CONTROL_PLANE_LABEL, &*origin.control_plane),
+            ("annotations", WRITTEN_ANNOTATION, &*mark),
+        ],
+    )
+}
+
+/// An object with these labels and annotations, too.
+pub(crate) fn with_entries(mut object: Value, entries: [(&str, &str, &str); 2]) -> Value {
     let metadata = member(&mut object, "metadata");
-    for (member_name, key, value) in [
-        ("labels", CONTROL_PLANE_LABEL, &*origin.control_plane),
-        ("annotations", WRITTEN_ANNOTATION, &*mark),
-    ] {
+    for (member_name, key, value) in entries {
         if let Some(metadata) = metadata.as_object_mut() {
             let entries = metadata
                 .entry(member_name)

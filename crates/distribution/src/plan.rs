@@ -223,6 +223,9 @@ impl<'a, O: Operations> Planner<'a, O> {
             };
             found.binding.add_requirers(&requirers);
             found.binding.suspend(spec);
+            if let Some(admission) = one.set.and_then(|set| set.admission.as_ref()) {
+                found.binding.admit(admission);
+            }
             if found.is_written {
                 let overwrites = may_overwrite(one.object, Some(spec))
                     || requirers.iter().any(|requirer| requirer.overwrites);

@@ -3,7 +3,10 @@
 
 mod objects;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use fleetdex_core::model::split_api_version;
 use fleetdex_crds::{
@@ -64,6 +67,15 @@ pub struct UnreachedContents {
     pub reached: BTreeSet<String>,
 }
 
+/// Which clusters get a set that has hooks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HookAdmission {
+    /// The clusters that get its objects; others get its definitions only.
+    pub clusters: BTreeSet<String>,
+    /// The namespaces that the hooks of clusters need.
+    pub namespaces: BTreeMap<String, BTreeSet<String>>,
+}
+
 /// A set of objects that go to clusters together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectSet {
@@ -84,6 +96,8 @@ pub struct ObjectSet {
     pub contents: SetContents,
     /// What clusters have that its rollout has not reached; `None`: all have its objects.
     pub unreached: Option<UnreachedContents>,
+    /// Which clusters get its objects; `None`: it has no hooks, and all do.
+    pub admission: Option<HookAdmission>,
 }
 
 /// An object of a set that is not distributed.
@@ -173,6 +187,7 @@ impl ObjectSet {
             allows_deletion: false,
             contents: SetContents::Known(SetObjects::default()),
             unreached: None,
+            admission: None,
         }
     }
 

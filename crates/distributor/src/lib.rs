@@ -67,8 +67,8 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 pub use crate::sets::{
-    SetFailure, SetKinds, SetSources, SetSpec, TargetCapabilities, assigned_variants,
-    defined_api_versions, set_objects,
+    SetFailure, SetKinds, SetSources, SetSpec, TargetCapabilities, assigned_variants, chart_hooks,
+    defined_api_versions, set_hooks, set_objects,
 };
 use crate::{
     applier::ApplierContext,
@@ -212,6 +212,11 @@ impl Distribution {
         let bindings = binding_client(context);
         let objects = control_plane.objects().clone();
         let (sets, set_reporter) = sets_of(context, &changed, &board, objects, &plans, recorder);
+        let hook_runner = sets.hook_runner(
+            Arc::clone(&context.clusters),
+            Arc::clone(uid),
+            context.replicas.fence(),
+        );
         let status_writer = StatusWriter {
             board: Arc::clone(&board),
             objects: control_plane.objects().clone(),
@@ -270,6 +275,7 @@ impl Distribution {
             tokio::spawn(planner.run()),
             tokio::spawn(status_writer.run()),
             tokio::spawn(set_reporter.run()),
+            tokio::spawn(hook_runner.run()),
             tokio::spawn(run_appliers(appliers)),
         ];
         Self {

@@ -6,15 +6,21 @@
 //!  members ──> capabilities ──────────┴───────────────────────────────────┘ │
 //!  status <── reporter <── SetReports <── DistributionSets <── set_rollout <────────┤
 //!  status.rollout <── rollouts <───────────────┘       rendering_secrets <──────────┘
+//!  status.hooks <── hook_steps <── hook_board <── hook_runner <── members
 //! ```
 //!
 //! Guarantee: a set that cannot be rendered changes nothing: what was rendered last stays in force,
 //! also in another process, which reads it from a Secret. If it is not kept there, what clusters
-//! have of the set stays as it is. A plan acts on no step of a rollout that is not written.
+//! have of the set stays as it is. A plan acts on no step of a rollout that is not written,
+//! and neither do hooks.
 
 mod capabilities;
+mod chart_hooks;
 mod failure;
 mod finalizer;
+mod hook_board;
+mod hook_runner;
+mod hook_steps;
 mod rendering;
 mod rendering_secrets;
 mod report;
@@ -49,6 +55,7 @@ use fleetdex_core::{
     planted::{Bug, planted},
 };
 use fleetdex_distribution::{
+    hooks::HookTask,
     plan::{DistributionInputs, DistributionPlan, selected_clusters},
     sets::ObjectSet,
 };
@@ -58,6 +65,7 @@ use fleetdex_rendering::{
     programs::Programs,
     renderer::{RenderLimits, Renderer},
 };
+use fleetdex_replicas::write_fence::WriteFence;
 use fleetdex_telemetry::metrics::DistributionMetrics;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
@@ -70,16 +78,19 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use self::{
-    capabilities::ClusterCapabilities, finalizer::set_finalizer, rendering::RenderTask,
-    rendering_secrets::RenderingSecrets, report::SetReports, rollouts::RolloutWriter,
-    set_metrics::SetMetrics, set_renderer::SetRenderer, set_rendering::RenderOutcome,
-    set_spec::interval, set_state::SetState,
+    capabilities::ClusterCapabilities, finalizer::set_finalizer, hook_board::HookBoard,
+    hook_runner::RunningHooks, rendering::RenderTask, rendering_secrets::RenderingSecrets,
+    report::SetReports, rollouts::RolloutView, rollouts::RolloutWriter, set_metrics::SetMetrics,
+    set_renderer::SetRenderer, set_rendering::RenderOutcome, set_spec::interval,
+    set_state::SetState,
 };
 pub use self::{
     capabilities::{TargetCapabilities, assigned as assigned_variants},
+    chart_hooks::set_hooks,
     failure::SetFailure,
+    hook_runner::HookRunner,
     reporter::SetReporter,
-    set_objects::{SetKinds, objects as set_objects},
+    set_objects::{SetKinds, hooks as chart_hooks, objects as set_objects},
     set_rendering::defined_api_versions,
     set_spec::SetSpec,
 };
@@ -148,6 +159,9 @@ pub struct DistributionSets {
     reports: Arc<SetReports>,
     rollouts: RolloutWriter,
     metrics: SetMetrics,
+    hook_board: Arc<HookBoard>,
+    /// What is to be done for hooks.
+    hook_tasks: watch::Sender<Arc<Vec<HookTask>>>,
     started: Instant,
 }
 
@@ -195,6 +209,8 @@ impl DistributionSets {
             capabilities: ClusterCapabilities::default(),
             finished: Arc::default(),
             reports: Arc::default(),
+            hook_board: Arc::default(),
+            hook_tasks: watch::Sender::default(),
             started: Instant::now(),
         }
     }
@@ -202,6 +218,25 @@ impl DistributionSets {
     /// What is reported of sets.
     pub fn reports(&self) -> Arc<SetReports> {
         Arc::clone(&self.reports)
+    }
+
+    /// What runs hooks in clusters. `control_plane`: its UID.
+    pub fn hook_runner(
+        &self,
+        clusters: Arc<Clusters>,
+        control_plane: Arc<str>,
+        fence: WriteFence,
+    ) -> HookRunner {
+        HookRunner {
+            tasks: self.hook_tasks.subscribe(),
+            running: Arc::new(RunningHooks {
+                board: Arc::clone(&self.hook_board),
+                clusters,
+                control_plane,
+                fence,
+                changed: Arc::clone(&self.changed),
+            }),
+        }
     }
 
     /// Adds the sets to what a plan is made from, and begins to render those that have changed.
@@ -242,10 +277,17 @@ impl DistributionSets {
             return;
         }
         let placed = rollouts::placed_clusters(plan);
+        let view = RolloutView {
+            plan,
+            board,
+            hooks: &self.hook_board,
+            published,
+            now,
+        };
         let mut written = Vec::new();
         for (uid, state) in &self.states {
             let clusters = placed.get(uid.as_str());
-            if let Some(step) = rollouts::next(state, plan, clusters, board, published, now) {
+            if let Some(step) = rollouts::next(state, clusters, &view) {
                 written.push(self.rollouts.write(uid, step));
             }
         }
@@ -256,8 +298,12 @@ impl DistributionSets {
         }
         drop(written);
         for (uid, step) in steps {
+            if step.has_other_hooks() {
+                // What follows from that is known after the next plan.
+                self.changed.notify_one();
+            }
             if let Some(state) = self.states.get_mut(&uid) {
-                state.rollout.written(step.state, step.status);
+                state.rollout.written(step.state, step.status, step.hooks);
                 let newest = state.rendering.as_ref().map(|source| &source.rendering);
                 state.rollout.forget_unneeded(newest);
             }
@@ -298,8 +344,12 @@ impl DistributionSets {
 
     fn is_due(&self, uid: &str) -> bool {
         self.states.get(uid).is_some_and(|state| {
-            let may_render = !state.spec.is_ending && !state.is_suspended();
-            may_render && state.running.is_none() && state.due <= Instant::now()
+            let may_run = if state.spec.is_ending {
+                state.unread_ending().is_some()
+            } else {
+                !state.is_suspended()
+            };
+            may_run && state.running.is_none() && state.due <= Instant::now()
         })
     }
 
@@ -326,7 +376,9 @@ impl DistributionSets {
         let selected = selected(plan, &state.placement(), members);
         let names = selected.iter().map(|one| one.member.name.as_str());
         let capabilities = self.capabilities.of(names);
-        if is_connecting && spec.source.helm.is_some() && !capabilities.unknown.is_empty() {
+        let ending = state.unread_ending();
+        let needs_versions = spec.source.helm.is_some() && ending.is_none();
+        if is_connecting && needs_versions && !capabilities.unknown.is_empty() {
             state.due = Instant::now() + Duration::from_secs(1);
             return;
         }
@@ -347,6 +399,7 @@ impl DistributionSets {
             current: state.current_revision(),
             undone: state.spec.undone.clone(),
             unneeded: state.rollout.unneeded(),
+            ending,
         };
         if fetches_again {
             state.fetched = Instant::now();
@@ -390,7 +443,7 @@ impl DistributionSets {
         for state in self.states.values() {
             let spec = &state.spec;
             let is_bound = bound.contains(spec.name.uid.as_str());
-            let is_over = spec.is_ending && (!is_bound || planted(Bug::SetFinalizerGoesEarly));
+            let is_over = state.is_over() && (!is_bound || planted(Bug::SetFinalizerGoesEarly));
             if !is_over || !spec.has_finalizer {
                 continue;
             }
@@ -405,6 +458,18 @@ impl DistributionSets {
         let reports = self.states.values();
         self.reports
             .set(reports.map(|state| state.report(plan)).collect());
+        let states = self.states.values();
+        let clusters = &read.plan.clusters;
+        let tasks: Vec<HookTask> = states
+            .flat_map(|state| hook_steps::tasks(state, clusters))
+            .collect();
+        self.hook_tasks.send_if_modified(|before| {
+            let is_other = **before != tasks;
+            if is_other {
+                *before = Arc::new(tasks);
+            }
+            is_other
+        });
     }
 }
 

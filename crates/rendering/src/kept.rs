@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::{
     digest::Sha256Digest,
+    hooks::ChartHook,
     source::Capabilities,
     variants::{MAX_VARIANTS, revision_digest},
 };
@@ -44,6 +45,9 @@ pub struct StoredRendering {
     pub objects: Vec<Value>,
     /// What it was rendered for, and to what: the newest version of Kubernetes first.
     pub variants: Vec<StoredVariant>,
+    /// The hooks, in the order in which those of one step run. They are the same in all variants.
+    #[serde(default)]
+    pub hooks: Vec<ChartHook>,
 }
 
 /// What clusters of one version of Kubernetes have of a rendering.
@@ -196,6 +200,7 @@ mod tests {
             warnings: vec!["old".to_owned()],
             objects,
             variants,
+            hooks: Vec::new(),
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     digest::Sha256Digest,
     hooks::{ChartHook, ObjectRole, UnsupportedHook, role_of},
-    kind_order::sort_for_install,
+    kind_order::{install_key, sort_for_install},
     manifests::SourcedObject,
 };
 
@@ -92,10 +92,12 @@ impl RenderedSet {
     }
 }
 
-/// As helm runs them. Source: `hookByWeight` of helm's `pkg/action`.
-fn hook_key(hook: &ChartHook) -> (i32, Option<&str>) {
+/// As helm runs them. Source: `hookByWeight` of helm's `pkg/action`, which sorts what is in the
+/// order of kinds.
+fn hook_key(hook: &ChartHook) -> (i32, Option<&str>, (usize, &str)) {
     let name = hook.object.pointer("/metadata/name");
-    (hook.weight, name.and_then(Value::as_str))
+    let name = name.and_then(Value::as_str);
+    (hook.weight, name, install_key(&hook.object))
 }
 
 /// Whether helm reads a file as it is: `CHART/crds/FILE`, also in charts within `charts`.

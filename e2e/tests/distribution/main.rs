@@ -7,6 +7,7 @@ mod failover;
 mod faults;
 mod fixture;
 mod flux;
+mod hooks;
 mod killed;
 mod lazy;
 mod rollout;

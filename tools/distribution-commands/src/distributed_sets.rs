@@ -1,9 +1,10 @@
-//! The sets of a control plane, and the kinds of their objects: those that their bindings name.
+//! The sets of a control plane, and the kinds of their objects: those that their bindings name, and
+//! those of their hooks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleetdex_crds::{
-    distribution::{Distribution, DistributionSpec},
+    distribution::{Distribution, DistributionSpec, HookKind},
     policy::{PropagationSpec, TemplateSelector},
 };
 use fleetdex_distribution::{
@@ -72,14 +73,22 @@ pub async fn sets(client: &Client) -> anyhow::Result<DistributedSets> {
             uid,
         };
         let members = objects.remove(&set.uid).unwrap_or_default();
-        sets.add(&set, distribution.spec, &members);
+        let hooks = distribution.status.and_then(|status| status.hooks);
+        let hooks = hooks.map(|hooks| hooks.kinds).unwrap_or_default();
+        sets.add(&set, distribution.spec, &members, hooks);
     }
     Ok(sets)
 }
 
 impl DistributedSets {
-    fn add(&mut self, set: &SetName, spec: DistributionSpec, members: &BTreeSet<TemplateName>) {
-        if members.is_empty() {
+    fn add(
+        &mut self,
+        set: &SetName,
+        spec: DistributionSpec,
+        members: &BTreeSet<TemplateName>,
+        hooks: Vec<HookKind>,
+    ) {
+        if members.is_empty() && hooks.is_empty() {
             self.unknown.push(set.shown());
         }
         let definitions = members.iter();
@@ -87,7 +96,8 @@ impl DistributedSets {
         let defined = definitions.filter_map(|one| one.name.split_once('.'));
         let defined = defined.map(|(plural, group)| (group.to_owned(), plural.to_owned()));
         self.defined.extend(defined);
-        let kinds: BTreeSet<KindName> = members.iter().map(TemplateName::kind_name).collect();
+        let mut kinds: BTreeSet<KindName> = members.iter().map(TemplateName::kind_name).collect();
+        kinds.extend(hooks.into_iter().map(|one| (one.api_version, one.kind)));
         let selectors = kinds
             .into_iter()
             .map(|(api_version, kind)| TemplateSelector {
@@ -149,17 +159,22 @@ mod tests {
             object
         });
         let mut sets = DistributedSets::default();
-        sets.add(&set, DistributionSpec::default(), &members.collect());
+        let job = HookKind {
+            api_version: "batch/v1".to_owned(),
+            kind: "Job".to_owned(),
+        };
+        let spec = DistributionSpec::default();
+        sets.add(&set, spec.clone(), &members.collect(), vec![job]);
         let selectors = sets.policies[0].resource_selectors.iter();
         let kinds: Vec<&str> = selectors.map(|one| one.kind.as_str()).collect();
-        assert_eq!(kinds, ["CustomResourceDefinition", "Deployment"]);
+        assert_eq!(kinds, ["CustomResourceDefinition", "Deployment", "Job"]);
         let defined = sets
             .defined
             .iter()
             .map(|(group, plural)| (&**group, &**plural));
         assert_eq!(defined.collect::<Vec<_>>(), [("example.com", "fleets")]);
         assert!(sets.unknown.is_empty());
-        sets.add(&set, DistributionSpec::default(), &BTreeSet::new());
+        sets.add(&set, spec, &BTreeSet::new(), Vec::new());
         assert_eq!(sets.unknown, ["Distribution shop/web"]);
         assert_eq!(member(&json!({"metadata": {}})), None);
     }

@@ -8,6 +8,7 @@
 //!  control plane ──> control_plane ──┼──> live ──> inputs ──> plan ──> output ──> diff
 //!  members ──> members, observed ────┤
 //!  Distributions ──> planned_sets ───┘
+//!                       └──> planned_hooks
 //! ```
 //!
 //! What decides is in the crate `fleetdex-distribution`; here are files, flags and output.
@@ -24,6 +25,7 @@ mod members;
 mod observed;
 mod operations;
 mod output;
+mod planned_hooks;
 mod planned_sets;
 mod redacted;
 mod role;

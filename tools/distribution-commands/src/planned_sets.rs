@@ -11,8 +11,8 @@ use fleetdex_distribution::{
     template_name::{NameParts, NamedTemplate, TemplateName},
 };
 use fleetdex_distributor::{
-    SetFailure, SetKinds, SetSpec, TargetCapabilities, assigned_variants, defined_api_versions,
-    set_objects,
+    SetFailure, SetKinds, SetSpec, TargetCapabilities, assigned_variants, chart_hooks,
+    defined_api_versions, set_hooks, set_objects,
 };
 use fleetdex_rendering::{
     digest::Sha256Digest,
@@ -29,6 +29,7 @@ use serde_json::Value;
 use crate::{
     control_plane::{ControlPlaneError, ControlPlaneReader},
     inputs::PlannerInputs,
+    planned_hooks::shown_hooks,
 };
 
 /// The sets of a plan, with their objects, where these are known.
@@ -233,7 +234,17 @@ impl PlannedSetRenderer<'_> {
         let mut kinds = SetKinds::of(&rendered, &served);
         kinds.add_cluster_scoped(&self.inputs.cluster_scoped);
         let objects = set_objects(rendered.clone(), &resolved.namespace, &kinds);
-        objects.map_err(PlannedSetError::Refused)
+        let objects = objects.map_err(PlannedSetError::Refused)?;
+        let templates: Vec<NamedTemplate> =
+            objects.iter().cloned().map(NamedTemplate::from).collect();
+        let hooks = chart_hooks(&rendered, &resolved.namespace, &kinds);
+        let hooks = set_hooks(hooks, &templates).map_err(PlannedSetError::Refused)?;
+        for line in shown_hooks(set, &hooks, &self.inputs.plan) {
+            if !warnings.contains(&line) {
+                warnings.push(line);
+            }
+        }
+        Ok(objects)
     }
 
     /// What a chart is rendered for.

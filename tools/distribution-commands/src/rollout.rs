@@ -1,5 +1,5 @@
 //! `fleetdex rollout`: how far the rollout of a `Distribution` is, and pausing, resuming and
-//! undoing it, as `kubectl rollout` does for workloads.
+//! undoing it, as `kubectl rollout` does for workloads; and running its hooks again.
 
 use std::process::ExitCode;
 
@@ -33,6 +33,8 @@ pub enum RolloutCommand {
     Resume(NamedRollout),
     /// Go back to the last revision that was healthy in all clusters, in all clusters at once
     Undo(NamedRollout),
+    /// Run the hooks again that have failed
+    Retry(NamedRollout),
     /// List the revisions that are kept
     History(RolloutHistoryArgs),
 }
@@ -44,6 +46,7 @@ pub async fn run(args: &RolloutArgs) -> ExitCode {
         RolloutCommand::Pause(named) => console::run(named, live::pause).await,
         RolloutCommand::Resume(named) => console::run(named, live::resume).await,
         RolloutCommand::Undo(named) => console::run(named, live::undo).await,
+        RolloutCommand::Retry(named) => console::run(named, live::retry).await,
         RolloutCommand::History(history) => console::run(history, live::history).await,
     }
 }

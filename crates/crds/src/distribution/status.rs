@@ -4,6 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::hooks::HookStatus;
+
 /// What was rendered, and where it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -46,6 +48,9 @@ pub struct DistributionStatus {
     /// Which clusters have which revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
+    /// How far the hooks of a chart are; absent: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hooks: Option<HookStatus>,
 }
 
 /// Which clusters have which revision. A revision is what was rendered from one digest.

@@ -17,6 +17,7 @@ use crate::{
     claim::{Policy, PolicyName},
     cluster::TargetCluster,
     contains::contains,
+    desired::write_order,
     division::Shares,
     failover::{BlockedEviction, FailoverDecision, HealthInClusters},
     object_text::ObjectText,
@@ -24,7 +25,7 @@ use crate::{
     placing::{NotChosen, Placed, PlacedReplicas, PreviousPlacement},
     rollout::{RolloutPhase, RolloutState, SetHealth, TemplateWaves},
     room::ClusterRoom,
-    sets::{ObjectSet, RefusedMember, SetName},
+    sets::{HookAdmission, ObjectSet, RefusedMember, SetName},
     template_name::{NamedTemplate, TemplateName},
 };
 
@@ -107,7 +108,7 @@ pub struct PlannedBinding {
     /// The clusters to which nothing is written for the time being.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub suspended: Vec<String>,
-    /// The clusters that get it, or its change, with a later wave.
+    /// The clusters that get it, or its change, with a later wave, or after hooks.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub awaiting: BTreeSet<String>,
     /// The clusters that it is evicted from: see [`crate::failover`].
@@ -277,6 +278,16 @@ impl PlannedBinding {
         };
         let names = self.clusters.iter().map(|one| one.name.clone());
         self.suspended = names.filter(is_suspended).collect();
+    }
+
+    /// Keeps what waits for hooks. Definitions do not: hooks may need them.
+    pub(super) fn admit(&mut self, admission: &HookAdmission) {
+        if write_order(&self.resource) == 1 {
+            return;
+        }
+        let mut names = self.cluster_names();
+        names.retain(|cluster| !admission.clusters.contains(cluster));
+        self.awaiting.append(&mut names);
     }
 
     /// Keeps which clusters the object leaves, and where it stays for the time being.

@@ -5,6 +5,9 @@ use std::fmt;
 use fleetdex_core::model::causes;
 use fleetdex_rendering::{fetch::FetchError, renderer::RenderError, resolve::ResolveError};
 
+/// Why a kept revision is not read: it is not there.
+pub const REVISION_LOST: &str = "RevisionNotKnown";
+
 /// Bytes of a message, at most.
 const LONGEST_MESSAGE: usize = 4_096;
 

@@ -25,7 +25,7 @@ use tokio::time::timeout;
 
 use super::{
     capabilities::TargetCapabilities,
-    failure::SetFailure,
+    failure::{REVISION_LOST, SetFailure},
     revision::RevisionMaker,
     rights::{NeededRight, SetAccount},
     set_renderer::SetRenderer,
@@ -64,11 +64,17 @@ pub struct RenderTask {
     pub undone: Option<String>,
     /// The kept revisions that are of no use any more.
     pub unneeded: Vec<String>,
+    /// The revision whose hooks run because the set is being deleted: nothing else is read then,
+    /// and nothing rendered.
+    pub ending: Option<String>,
 }
 
 impl RenderTask {
     /// Makes the objects, or finds that they are those of before.
     pub async fn run(mut self, with: &SetRenderer) -> RenderOutcome {
+        if let Some(revision) = &self.ending {
+            return self.load_ending(with, revision).await;
+        }
         let loaded = self.load(with).await;
         let known = loaded.iter();
         let known = known.map(|one| (one.digest.to_string(), Arc::clone(one)));
@@ -92,6 +98,18 @@ impl RenderTask {
             loaded,
             forgotten,
             result,
+        }
+    }
+
+    /// Reads the revision whose hooks run because the set is being deleted.
+    async fn load_ending(&self, with: &SetRenderer, revision: &str) -> RenderOutcome {
+        let found = self.load_one(with, revision).await;
+        let lost = || SetFailure::new(REVISION_LOST, format!("revision {revision} is not kept"));
+        let result = found.and_then(|found| found.ok_or_else(lost));
+        RenderOutcome {
+            loaded: result.iter().cloned().collect(),
+            forgotten: Vec::new(),
+            result: result.map(RenderedSource::of_before),
         }
     }
 

@@ -184,6 +184,7 @@ mod tests {
                 objects: vec![0],
                 ..StoredVariant::default()
             }],
+            hooks: Vec::new(),
         };
         let revision = kept.digest.to_string();
         let packed = BASE64_STANDARD.encode(kept.pack().unwrap());

@@ -55,6 +55,8 @@ pub struct SetReport {
     pub rollout: Option<RolloutState>,
     /// Whether its clusters get changes one after the other.
     pub has_waves: bool,
+    /// What is to be said of its hooks, and whether one has failed.
+    pub hooks: Option<(bool, String)>,
 }
 
 /// The reports of all sets, from the planner to the reporter.
@@ -78,7 +80,7 @@ impl SetReport {
     pub fn is_rolled_out(&self) -> bool {
         let phase = self.rollout.as_ref().map(|rollout| rollout.phase);
         let rests = [RolloutPhase::Complete, RolloutPhase::Undone];
-        phase.is_some_and(|phase| !rests.contains(&phase))
+        phase.is_some_and(|phase| !rests.contains(&phase)) || self.hooks.is_some()
     }
 
     /// The status. `counts`: what clusters have of the objects that are placed.
@@ -122,8 +124,9 @@ impl SetReport {
             warnings: rendering
                 .map(|one| one.warnings.clone())
                 .unwrap_or_default(),
-            // It is written before a plan acts on it, and apart.
+            // They are written before a plan acts on them, and apart.
             rollout: None,
+            hooks: None,
         }
     }
 
@@ -160,6 +163,9 @@ impl SetReport {
     /// Whether all clusters have the objects, and they are healthy.
     fn ready(&self, counts: &BTreeMap<String, ClusterCount>) -> Finding {
         const KIND: &str = "Ready";
+        if let (true, Some((_, message))) = (self.is_ending, &self.hooks) {
+            return Finding::fails(KIND, "Deleting", format!("hooks come first: {message}"));
+        }
         if self.is_ending {
             let message = "its objects are being deleted in clusters: deletions that are held are \
                            in the condition DeletionHeld of its ResourceBindings";
@@ -200,8 +206,23 @@ impl SetReport {
         self.rolled_out(in_clusters(counts))
     }
 
-    /// What is to be said of the rollout, if that comes before how the clusters are.
+    /// What is to be said of hooks and the rollout, if that comes before how the clusters are.
     fn rolled_out(&self, in_clusters: Finding) -> Finding {
+        let found = match &self.hooks {
+            Some((true, message)) => Finding::fails("Ready", "HookFailed", message.clone()),
+            _ => self.of_rollout(in_clusters),
+        };
+        match &self.hooks {
+            Some((false, message))
+                if found.truth == Truth::True || found.reason == "WaitingForWave" =>
+            {
+                Finding::fails("Ready", "HooksRunning", message.clone())
+            }
+            _ => found,
+        }
+    }
+
+    fn of_rollout(&self, in_clusters: Finding) -> Finding {
         let Some(rollout) = &self.rollout else {
             return in_clusters;
         };
@@ -262,6 +283,7 @@ mod tests {
             not_known: None,
             rollout: None,
             has_waves: true,
+            hooks: None,
         }
     }
 
@@ -388,6 +410,23 @@ mod tests {
             let counts = count(2, if is_well { 2 } else { 1 }, "");
             let found = report.rolled_out(in_clusters(&[("m1".to_owned(), counts)].into()));
             assert_eq!(found.reason, expected, "{rollout:?}");
+        }
+    }
+
+    #[test]
+    fn hooks_that_run_or_have_failed_come_before_clusters_that_are_well() {
+        let hooks = |has_failed: bool| Some((has_failed, "m1: Job migrate".to_owned()));
+        for (hooks, is_well, expected) in [
+            (hooks(true), true, "HookFailed"),
+            (hooks(true), false, "HookFailed"),
+            (hooks(false), true, "HooksRunning"),
+            (hooks(false), false, "NotHealthy"),
+            (None, true, "Ready"),
+        ] {
+            let report = SetReport { hooks, ..report() };
+            let counts = count(2, if is_well { 2 } else { 1 }, "");
+            let found = report.rolled_out(in_clusters(&[("m1".to_owned(), counts)].into()));
+            assert_eq!(found.reason, expected);
         }
     }
 

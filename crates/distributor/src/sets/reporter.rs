@@ -107,6 +107,7 @@ impl SetReporter {
         };
         let before = DistributionStatus {
             rollout: None,
+            hooks: None,
             ..before
         };
         let status = report.status(&counts, &before, (self.clock)());

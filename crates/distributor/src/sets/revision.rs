@@ -21,9 +21,10 @@ use super::{
 use crate::blocking::run_blocking;
 use fleetdex_clusters::discovery::Discovery;
 use fleetdex_core::model::causes;
-use fleetdex_distribution::sets::SetName;
+use fleetdex_distribution::{sets::SetName, template_name::TemplateName};
 use fleetdex_rendering::{
     digest::Sha256Digest,
+    hooks::ChartHook,
     kept::{StoredRendering, VariantCollector},
     renderer::RenderError,
     resolve::ResolvedSource,
@@ -71,6 +72,8 @@ struct RevisionSource {
 /// The variants of a revision.
 struct CollectedVariants {
     collector: VariantCollector,
+    /// The hooks, which all variants have.
+    hooks: Vec<ChartHook>,
     notes: String,
     warnings: Vec<String>,
 }
@@ -219,6 +222,7 @@ impl RevisionMaker<'_> {
     ) -> Result<CollectedVariants, SetFailure> {
         let mut collected = CollectedVariants {
             collector: VariantCollector::default(),
+            hooks: Vec::new(),
             notes: String::new(),
             warnings: Vec::new(),
         };
@@ -240,6 +244,9 @@ impl RevisionMaker<'_> {
             if collected.collector.variants.is_empty() {
                 collected.notes = found.notes;
                 collected.warnings = found.warnings;
+                collected.hooks = found.hooks;
+            } else if collected.hooks != found.hooks {
+                return Err(different_hooks(&collected.hooks, &found.hooks, target));
             }
             let collector = &mut collected.collector;
             collector.add(digest, target.clone(), found.objects);
@@ -298,14 +305,16 @@ impl RevisionMaker<'_> {
     fn is_as(&self, revision: &SetRendering, collected: &CollectedVariants) -> bool {
         let collector = &collected.collector;
         let mut clusters = self.capabilities.distinct.iter();
-        clusters.all(|cluster| {
-            let targets = collector.variants.iter().map(|one| &one.capabilities);
-            let variant = best_variant(targets, cluster);
-            let variant = variant.and_then(|at| collector.variants.get(at));
-            let positions = variant.into_iter().flat_map(|one| &one.objects);
-            let objects = positions.filter_map(|at| collector.objects.get(*at));
-            by_name(objects) == by_name(revision.objects_for(cluster))
-        })
+        let has_same_hooks = revision.of_chart == collected.hooks;
+        has_same_hooks
+            && clusters.all(|cluster| {
+                let targets = collector.variants.iter().map(|one| &one.capabilities);
+                let variant = best_variant(targets, cluster);
+                let variant = variant.and_then(|at| collector.variants.get(at));
+                let positions = variant.into_iter().flat_map(|one| &one.objects);
+                let objects = positions.filter_map(|at| collector.objects.get(*at));
+                by_name(objects) == by_name(revision.objects_for(cluster))
+            })
     }
 
     /// A new revision, which is kept from now on if it is not too large.
@@ -326,6 +335,7 @@ impl RevisionMaker<'_> {
             warnings: collected.warnings,
             objects,
             variants,
+            hooks: collected.hooks,
         };
         drop(source.source);
         let packed = run_blocking(move || {
@@ -361,4 +371,29 @@ impl RevisionMaker<'_> {
             )
         })
     }
+}
+
+/// That hooks are not the same for all versions of Kubernetes, by the first one that differs.
+fn different_hooks(some: &[ChartHook], others: &[ChartHook], target: &Capabilities) -> SetFailure {
+    let mut pairs = others.iter().zip(some);
+    let different = pairs
+        .find(|(other, one)| other != one)
+        .map(|(other, _)| other);
+    let longer = if others.len() > some.len() {
+        others
+    } else {
+        some
+    };
+    let shorter = others.len().min(some.len());
+    let different = different.or_else(|| longer.get(shorter));
+    let shown = different.map(|hook| TemplateName::of(&hook.object).to_string());
+    SetFailure::new(
+        "HooksDiffer",
+        format!(
+            "the hook {} is another one for Kubernetes {} than for other clusters of the set, or \
+             has a random value: use one Distribution for each version",
+            shown.unwrap_or_default(),
+            target.kubernetes_version()
+        ),
+    )
 }

@@ -13,6 +13,7 @@ use fleetdex_core::{
 use fleetdex_crds::distribution::RolloutStatus;
 use fleetdex_distribution::{
     cluster::TargetCluster,
+    hooks::{HookRollout, HookState, named, reaches_all},
     plan::{DistributionInputs, selected_clusters},
     rollout::{RolloutInputs, RolloutPhase, RolloutState, SetHealth, short},
     sets::{SET_API_VERSION, SET_KIND, SetName},
@@ -23,7 +24,13 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder};
 use serde_json::{Value, json};
 
-use super::{finalizer::object_name, set_spec::waves, set_state::SetState};
+use super::{
+    finalizer::object_name,
+    hook_board::HookBoard,
+    hook_steps::{self, HookView, next_ending, next_hooks},
+    set_spec::waves,
+    set_state::SetState,
+};
 use crate::{
     object_client::{ObjectClient, ObjectPart},
     published::PublishedPlan,
@@ -46,6 +53,20 @@ const FAILED: &str = "RolloutFailed";
 /// So long clusters may take to say how objects are: to connect, and to list what they have.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// What decides about the next steps of rollouts.
+pub struct RolloutView<'a> {
+    /// What the next plan is made from.
+    pub plan: &'a DistributionInputs,
+    /// What clusters report.
+    pub board: &'a StatusBoard,
+    /// What they say of hooks.
+    pub hooks: &'a HookBoard,
+    /// The plan that is applied.
+    pub published: &'a PublishedPlan,
+    /// The present.
+    pub now: Timestamp,
+}
+
 /// A step of a rollout that is not written yet.
 pub struct RolloutStep {
     set: Arc<SetName>,
@@ -55,6 +76,9 @@ pub struct RolloutStep {
     pub state: RolloutState,
     /// The same as it is written.
     pub status: RolloutStatus,
+    hooks_before: Option<HookState>,
+    /// How far the hooks are; `None`: there are none.
+    pub hooks: Option<HookState>,
 }
 
 /// The clusters that have objects of sets by bindings, by the UID of the set.
@@ -72,21 +96,72 @@ pub fn placed_clusters(plan: &DistributionInputs) -> BTreeMap<String, BTreeSet<S
 /// The next step of a set's rollout; `None`: it stays as it is. `placed`: where the set is.
 pub fn next(
     set: &SetState,
-    plan: &DistributionInputs,
     placed: Option<&BTreeSet<String>>,
-    board: &StatusBoard,
-    published: &PublishedPlan,
-    now: Timestamp,
+    view: &RolloutView<'_>,
 ) -> Option<RolloutStep> {
+    if set.spec.is_ending {
+        return ending(set, placed.is_some(), view);
+    }
     let (rendering, spec) = (
         &set.rendering.as_ref()?.rendering,
         set.spec.spec.as_ref().ok()?,
     );
     let (revision, undone) = (rendering.digest.as_str(), set.spec.undone.as_deref());
     let before = set.rollout.state();
-    if !set.is_writable() || before.is_some_and(|before| rests(before, revision, undone)) {
+    let has_hooks = set.rollout.hooks().is_some();
+    let is_at_rest = before.is_some_and(|before| rests(before, revision, undone)) && !has_hooks;
+    if !set.is_writable() || is_at_rest {
         return None;
     }
+    let clusters = clusters_of(set, placed, view.plan);
+    let rules = waves(spec).ok()?;
+    let counts = view.board.count(&set.members, view.published);
+    let placed_now = view.board.clusters_of(&set.members);
+    let names: BTreeSet<String> = clusters.iter().map(|one| one.name.clone()).collect();
+    let health = clusters.iter().map(|cluster| {
+        let health = health(set, &placed_now, cluster, counts.get(&cluster.name));
+        (cluster.name.clone(), health)
+    });
+    let state = RolloutState::next(
+        before,
+        &RolloutInputs {
+            revision,
+            kept: &set.rollout.kept(),
+            rules: &rules,
+            clusters: &clusters,
+            health: &health.collect(),
+            is_paused: spec.rollout.as_ref().is_some_and(|rollout| rollout.paused),
+            resumed: set.spec.resumed.as_ref(),
+            undone,
+            now: view.now,
+        },
+    );
+    let nowhere = BTreeSet::new();
+    let change = HookRollout {
+        before,
+        now: &state,
+        clusters: &names,
+        placed: placed.unwrap_or(&nowhere),
+    };
+    let reports = view.hooks.of(&set.spec.name.uid);
+    let known = HookView {
+        counts: &counts,
+        placed: &placed_now,
+        reports: &reports,
+        rules: &rules,
+        now: view.now,
+    };
+    let hooks = next_hooks(set, &change, &known);
+    let is_same = before == Some(&state) && set.rollout.hooks() == hooks.as_ref();
+    (!is_same).then(|| RolloutStep::new(set, state, hooks))
+}
+
+/// The clusters of a set: those that its placement selects, and those where it is.
+fn clusters_of<'p>(
+    set: &SetState,
+    placed: Option<&BTreeSet<String>>,
+    plan: &'p DistributionInputs,
+) -> Vec<&'p TargetCluster> {
     let object_set = set.placement();
     let selected: BTreeSet<&str> = selected_clusters(plan, &object_set)
         .map(|cluster| cluster.name.as_str())
@@ -95,33 +170,19 @@ pub fn next(
         let is_placed = placed.is_some_and(|placed| placed.contains(&cluster.name));
         selected.contains(cluster.name.as_str()) || (is_placed && !cluster.is_terminating)
     };
-    let clusters: Vec<&TargetCluster> = plan.clusters.iter().filter(is_of_set).collect();
-    let counts = board.count(&set.members, published);
-    let health = clusters.iter().map(|cluster| {
-        let health = health(set, cluster, counts.get(&cluster.name));
-        (cluster.name.clone(), health)
-    });
-    let state = RolloutState::next(
-        before,
-        &RolloutInputs {
-            revision,
-            kept: &set.rollout.kept(),
-            rules: &waves(spec).ok()?,
-            clusters: &clusters,
-            health: &health.collect(),
-            is_paused: spec.rollout.as_ref().is_some_and(|rollout| rollout.paused),
-            resumed: set.spec.resumed.as_ref(),
-            undone,
-            now,
-        },
-    );
-    (before != Some(&state)).then(|| RolloutStep {
-        set: Arc::clone(&set.spec.name),
-        has_waves: set.has_waves(),
-        before: before.cloned(),
-        status: set.rollout.status(&state),
-        state,
-    })
+    plan.clusters.iter().filter(is_of_set).collect()
+}
+
+/// The next step of the hooks of a set that is being deleted.
+fn ending(set: &SetState, has_objects: bool, view: &RolloutView<'_>) -> Option<RolloutStep> {
+    let state = set.rollout.state()?;
+    let clusters = view.plan.clusters.iter();
+    let clusters = clusters.filter(|cluster| !cluster.is_terminating);
+    let clusters = clusters.map(|cluster| cluster.name.clone()).collect();
+    let reports = view.hooks.of(&set.spec.name.uid);
+    let hooks = next_ending(set, &clusters, has_objects, &reports, view.now)?;
+    let is_same = set.rollout.hooks() == Some(&hooks);
+    (!is_same).then(|| RolloutStep::new(set, state.clone(), Some(hooks)))
 }
 
 /// Whether nothing but another revision or an annotation changes a rollout.
@@ -135,16 +196,21 @@ fn rests(state: &RolloutState, revision: &str, undone: Option<&str>) -> bool {
         }
 }
 
-/// How the objects of a set are in a cluster. Before a plan was made by the state, reports are of
-/// what the cluster was to have before.
-fn health(set: &SetState, cluster: &TargetCluster, count: Option<&ClusterCount>) -> SetHealth {
+/// How a set is in a cluster. Before a plan was made by the state, reports are of what the cluster
+/// was to have before.
+fn health(
+    set: &SetState,
+    placed: &BTreeSet<String>,
+    cluster: &TargetCluster,
+    count: Option<&ClusterCount>,
+) -> SetHealth {
     let Some(planned_for) = set.rollout.planned_for() else {
         return SetHealth::Unknown;
     };
     // Nothing is placed in a cluster that was never connected.
     let is_connected = cluster.served.is_some();
     let unknown = (!is_connected && !set.members.is_empty()).then_some(SetHealth::Unknown);
-    match (&set.obstacle, count.map(ClusterCount::health).or(unknown)) {
+    let objects = match (&set.obstacle, count.map(ClusterCount::health).or(unknown)) {
         (Some(obstacle), _) => SetHealth::Unhealthy(obstacle.clone()),
         (None, Some(SetHealth::Unknown)) if planned_for > PATIENCE => {
             let reason = "the cluster does not say how the objects are";
@@ -152,6 +218,35 @@ fn health(set: &SetState, cluster: &TargetCluster, count: Option<&ClusterCount>)
         }
         (None, Some(health)) => health,
         (None, None) => SetHealth::Healthy,
+    };
+    // Before hooks, others than those of the revision that is rolled out say nothing of it.
+    let is_reached = set
+        .rollout
+        .state()
+        .is_some_and(|state| reaches_all(state) || state.reaches(&cluster.name));
+    if is_reached {
+        hook_steps::health(set, placed, &cluster.name, objects)
+    } else {
+        objects
+    }
+}
+
+impl RolloutStep {
+    fn new(set: &SetState, state: RolloutState, hooks: Option<HookState>) -> Self {
+        Self {
+            set: Arc::clone(&set.spec.name),
+            has_waves: set.has_waves(),
+            before: set.rollout.state().cloned(),
+            status: set.rollout.status(&state),
+            state,
+            hooks_before: set.rollout.hooks().cloned(),
+            hooks,
+        }
+    }
+
+    /// Whether hooks are further than before.
+    pub fn has_other_hooks(&self) -> bool {
+        self.hooks != self.hooks_before
     }
 }
 
@@ -175,7 +270,10 @@ impl RolloutWriter {
             members.extend(status);
         }
         // With the UID another object of this name is refused.
-        let patch = json!({"metadata": {"uid": uid}, "status": {"rollout": rollout}});
+        let hooks = step.hooks.as_ref().map(HookState::status);
+        let patch = json!({
+            "metadata": {"uid": uid}, "status": {"rollout": rollout, "hooks": hooks},
+        });
         let name = object_name(&step.set);
         match self.client.merge(&name, &patch, ObjectPart::Status).await {
             Ok(_) => {
@@ -189,22 +287,15 @@ impl RolloutWriter {
         }
     }
 
-    /// Says what has changed, in the log and by an Event.
+    /// Says what has changed, in the log and by Events.
     fn announce(&self, step: &RolloutStep) {
-        let Some((type_, reason, message)) = event(step) else {
+        let events: Vec<_> = [event(step), hook_event(step)]
+            .into_iter()
+            .flatten()
+            .collect();
+        if events.is_empty() {
             return;
-        };
-        if reason == FAILED {
-            self.metrics.wave_failed();
         }
-        tracing::info!(set = %step.set.shown(), reason, "{message}");
-        let event = Event {
-            type_,
-            reason: reason.to_owned(),
-            note: Some(message),
-            action: "RollOut".to_owned(),
-            secondary: None,
-        };
         let reference = ObjectReference {
             api_version: Some(SET_API_VERSION.to_owned()),
             kind: Some(SET_KIND.to_owned()),
@@ -213,13 +304,34 @@ impl RolloutWriter {
             uid: Some(step.set.uid.clone()),
             ..ObjectReference::default()
         };
-        let recorder = Arc::clone(&self.recorder);
-        tokio::spawn(async move {
-            if let Err(error) = recorder.publish(&event, &reference).await {
-                tracing::debug!(error = %causes(&error), "cannot write an Event");
+        for (type_, reason, message) in events {
+            if reason == FAILED {
+                self.metrics.wave_failed();
             }
-        });
+            tracing::info!(set = %step.set.shown(), reason, "{message}");
+            let event = Event {
+                type_,
+                reason: reason.to_owned(),
+                note: Some(message),
+                action: "RollOut".to_owned(),
+                secondary: None,
+            };
+            let (recorder, reference) = (Arc::clone(&self.recorder), reference.clone());
+            tokio::spawn(async move {
+                if let Err(error) = recorder.publish(&event, &reference).await {
+                    tracing::debug!(error = %causes(&error), "cannot write an Event");
+                }
+            });
+        }
     }
+}
+
+/// The Event of hooks that have failed in a step.
+fn hook_event(step: &RolloutStep) -> Option<(EventType, &'static str, String)> {
+    let hooks = step.hooks.as_ref()?;
+    let failed = hooks.failed_since(step.hooks_before.as_ref());
+    let has_failed = !failed.is_empty();
+    has_failed.then(|| (EventType::Warning, "HookFailed", named(&failed)))
 }
 
 /// The Event of a step, if it has one.

@@ -12,7 +12,7 @@ use fleetdex_core::{
 };
 use fleetdex_distribution::template_name::TemplateName;
 use fleetdex_interpreter::value::text;
-use fleetdex_rendering::{rendered::RenderedSet, scopes::KindScopes};
+use fleetdex_rendering::{hooks::ChartHook, rendered::RenderedSet, scopes::KindScopes};
 use serde_json::Value;
 
 use super::{
@@ -45,7 +45,8 @@ impl<'d> SetKinds<'d> {
     /// Of a set, with what its clusters and the control plane serve.
     pub fn of(set: &RenderedSet, served: &'d [Arc<Discovery>]) -> Self {
         let mut scopes = KindScopes::of(set);
-        let objects = || set.crds.iter().chain(&set.objects);
+        let hooks = || set.hooks.iter().map(|hook| &hook.object);
+        let objects = || set.crds.iter().chain(&set.objects).chain(hooks());
         let kinds: BTreeSet<(&str, &str)> = objects().map(group_kind).collect();
         for (group, kind) in kinds {
             let mut found = served.iter().flat_map(|one| &one.served);
@@ -101,21 +102,6 @@ pub fn objects(
     namespace: &str,
     kinds: &SetKinds<'_>,
 ) -> Result<Vec<Value>, SetFailure> {
-    if !set.hooks.is_empty() {
-        let hooks: Vec<TemplateName> = set
-            .hooks
-            .iter()
-            .map(|hook| TemplateName::of(&hook.object))
-            .collect();
-        return Err(SetFailure::new(
-            "HooksNotSupported",
-            format!(
-                "hooks other than tests are not run yet, and the chart has {}: turn them off by \
-                 values, or use a chart without them",
-                named(hooks.iter(), NAMED)
-            ),
-        ));
-    }
     set.fill_namespaces(namespace, |kind: &Gvk| kinds.scopes.is_namespaced(kind));
     let mut objects = set.crds;
     objects.append(&mut set.objects);
@@ -142,10 +128,23 @@ pub fn objects(
     Ok(objects)
 }
 
+/// The hooks of a set, with their namespaces, in the order in which those of one step run.
+pub fn hooks(set: &RenderedSet, namespace: &str, kinds: &SetKinds<'_>) -> Vec<ChartHook> {
+    let mut set = RenderedSet {
+        hooks: set.hooks.clone(),
+        ..RenderedSet::default()
+    };
+    set.fill_namespaces(namespace, |kind: &Gvk| kinds.scopes.is_namespaced(kind));
+    for hook in &mut set.hooks {
+        strip(&mut hook.object);
+    }
+    set.hooks
+}
+
 /// The rights that an account needs for these objects. `has_overrides`: they may become others in
 /// some clusters.
-pub fn needed_rights(
-    objects: &[Value],
+pub fn needed_rights<'o>(
+    objects: impl IntoIterator<Item = &'o Value>,
     kinds: &SetKinds<'_>,
     has_overrides: bool,
 ) -> Result<BTreeSet<NeededRight>, SetFailure> {
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_repeated_objects_and_unknown_kinds_are_refused_by_name() {
+    fn repeated_objects_and_unknown_kinds_are_refused_by_name() {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
         let fleet = json!({"apiVersion": "example.com/v1", "kind": "Fleet",
             "metadata": {"name": "all"}});

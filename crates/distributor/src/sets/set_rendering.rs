@@ -8,19 +8,21 @@ use std::{
 use fleetdex_clusters::discovery::Discovery;
 use fleetdex_core::model::value_size;
 use fleetdex_distribution::{
+    hooks::SetHook,
     sets::{SetObjects, SetVariant},
     template_name::{NamedTemplate, TemplateName},
 };
 use fleetdex_interpreter::value::{list, text};
 use fleetdex_rendering::{
-    digest::Sha256Digest, kept::StoredRendering, rendered::RenderedSet, source::Capabilities,
-    variants::best_variant,
+    digest::Sha256Digest, hooks::ChartHook, kept::StoredRendering, rendered::RenderedSet,
+    source::Capabilities, variants::best_variant,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
     capabilities::ClusterCapabilities,
+    chart_hooks::set_hooks,
     failure::SetFailure,
     rights::NeededRight,
     set_objects::{self, SetKinds},
@@ -34,6 +36,10 @@ pub const OBJECTS_OF_SET: usize = 32 << 20;
 pub struct SetRendering {
     /// The objects of all variants, each once.
     objects: Arc<[NamedTemplate]>,
+    /// The hooks, in the order in which those of one step run.
+    pub hooks: Arc<[SetHook]>,
+    /// The same as the chart has them.
+    pub of_chart: Vec<ChartHook>,
     /// The digest of the revision.
     pub digest: Sha256Digest,
     /// The digest of everything that was rendered but what clusters have.
@@ -84,23 +90,30 @@ impl SetRendering {
     ) -> Result<Self, SetFailure> {
         let objects = kept.objects.iter().map(value_size).sum::<usize>();
         let capabilities = kept.variants.iter().map(|one| one.capabilities.size());
-        let bytes = objects + capabilities.sum::<usize>();
+        // Hooks are kept twice: as the chart has them, and as they run.
+        let hooks = kept.hooks.iter().map(|hook| 2 * value_size(&hook.object));
+        let bytes = objects + hooks.sum::<usize>() + capabilities.sum::<usize>();
         let mut taken = memory.taking();
         if bytes > OBJECTS_OF_SET || !taken.takes(bytes) {
             return Err(SetFailure::too_large());
         }
         let set = RenderedSet {
             objects: kept.objects,
+            hooks: kept.hooks,
             ..RenderedSet::default()
         };
         let kinds = SetKinds::of(&set, served);
-        let rights =
-            |has_overrides: bool| set_objects::needed_rights(&set.objects, &kinds, has_overrides);
+        let rights = |has_overrides: bool| {
+            let of_hooks = set.hooks.iter().map(|hook| &hook.object);
+            let all = set.objects.iter().chain(of_hooks);
+            set_objects::needed_rights(all, &kinds, has_overrides)
+        };
         let rights = [rights(false)?, rights(true)?];
-        taken.keep();
         let defined = defined_api_versions(&set.objects);
         let objects: Arc<[NamedTemplate]> =
             set.objects.into_iter().map(NamedTemplate::from).collect();
+        let hooks = set_hooks(set.hooks.clone(), &objects)?;
+        taken.keep();
         let names: BTreeSet<&TemplateName> = objects.iter().map(|one| &one.name).collect();
         let variants = kept.variants.iter().map(|one| SetVariant {
             kubernetes_version: one.capabilities.kubernetes_version().to_owned(),
@@ -116,6 +129,8 @@ impl SetRendering {
                 .map(|one| one.capabilities)
                 .collect(),
             objects,
+            hooks: hooks.into(),
+            of_chart: set.hooks,
             digest: kept.digest,
             source: kept.source,
             version: kept.version,
@@ -284,6 +299,7 @@ mod tests {
             warnings: Vec::new(),
             objects: collector.objects,
             variants: collector.variants,
+            hooks: Vec::new(),
         };
         let memory = CopyMemory::limited_to(1 << 20);
         SetRendering::new(kept, &[], true, &memory).unwrap()

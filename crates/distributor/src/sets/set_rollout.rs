@@ -7,10 +7,11 @@ use std::{
 };
 
 use fleetdex_core::planted::{Bug, planted};
-use fleetdex_crds::distribution::{KeptRevision, RolloutStatus};
+use fleetdex_crds::distribution::{HookStatus, KeptRevision, RolloutStatus};
 use fleetdex_distribution::{
+    hooks::{HookState, SetHook, reaches_all, target},
     rollout::{RolloutPhase, RolloutState, short},
-    sets::{SetContents, SetObjects, UnreachedContents},
+    sets::{HookAdmission, SetContents, SetObjects, UnreachedContents},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize as _;
@@ -27,6 +28,8 @@ const MOST_LISTED: usize = 10;
 pub struct SetRollout {
     /// As the control plane has it; `None`: none has begun.
     state: Option<RolloutState>,
+    /// How far its hooks are, as the control plane has it; `None`: it has none.
+    hooks: Option<HookState>,
     /// The revisions that Secrets have, as the control plane has them.
     listed: Vec<KeptRevision>,
     /// The renderings that are known, by revision.
@@ -64,12 +67,38 @@ impl SetRollout {
         if planted(Bug::SetForgetsRollout) {
             return Self::default();
         }
+        let hooks = HookStatus::deserialize(&status["hooks"]).unwrap_or_default();
         let status = RolloutStatus::deserialize(&status["rollout"]).unwrap_or_default();
+        let state = RolloutState::read(&status);
         Self {
-            state: RolloutState::read(&status),
+            hooks: state.as_ref().and_then(|_| HookState::read(&hooks)),
+            state,
             listed: status.revisions,
             ..Self::default()
         }
+    }
+
+    /// How far its hooks are; `None`: it has none.
+    pub fn hooks(&self) -> Option<&HookState> {
+        self.hooks.as_ref()
+    }
+
+    /// The hooks of the revision that clusters shall have by a state; `None`: they are not known.
+    pub fn hooks_of(&self, state: &RolloutState) -> Option<&Arc<[SetHook]>> {
+        let rendering = self.renderings.get(target(state))?;
+        Some(&rendering.hooks)
+    }
+
+    /// Which clusters get its objects; `None`: all do.
+    pub fn admission(&self) -> Option<HookAdmission> {
+        let hooks = self.hooks.as_ref()?;
+        let known = self.renderings.get(&hooks.revision);
+        Some(HookAdmission {
+            clusters: hooks.installed.clone(),
+            namespaces: known
+                .map(|known| hooks.namespaces(&known.hooks))
+                .unwrap_or_default(),
+        })
     }
 
     /// How far it is.
@@ -92,8 +121,14 @@ impl SetRollout {
         let Some(state) = &self.state else {
             return BTreeSet::new();
         };
-        let stable = state.stable.iter().filter(|_| !is_everywhere(state));
-        let own = Some(&state.revision).filter(|_| state.phase != RolloutPhase::Undone);
+        let is_undone = state.phase == RolloutPhase::Undone;
+        // Hooks hold back the change in some clusters.
+        let hooks = self.hooks.as_ref();
+        let are_held = hooks.is_some_and(|hooks| !hooks.is_everywhere());
+        let is_partial = |is_over: bool| are_held || !is_over;
+        let stable = state.stable.iter();
+        let stable = stable.filter(|_| is_undone || is_partial(reaches_all(state)));
+        let own = Some(&state.revision).filter(|_| is_partial(is_undone));
         stable.chain(own).cloned().collect()
     }
 
@@ -159,20 +194,33 @@ impl SetRollout {
             })?;
             Ok::<_, String>(&**rendering)
         };
-        let stable = state.stable.as_deref();
-        let is_forgotten = planted(Bug::SetUndoForgetsCluster) && !state.reached.is_empty();
-        if let (RolloutPhase::Undone, Some(stable), false) = (state.phase, stable, is_forgotten) {
+        let (revision, other) = (target(state), other(state));
+        let is_forgotten = planted(Bug::SetUndoForgetsCluster)
+            && state.phase == RolloutPhase::Undone
+            && !state.reached.is_empty();
+        if is_forgotten {
             return Ok(RevisionsInForce {
-                rendering: known(stable)?,
-                unreached: None,
+                rendering: known(&state.revision)?,
+                unreached: Some((
+                    state.stable.as_deref().map(known).transpose()?,
+                    &state.reached,
+                )),
             });
         }
-        let rendering = known(&state.revision)?;
-        let unreached = if is_everywhere(state) {
-            None
-        } else {
-            let stable = stable.map(known).transpose()?;
-            Some((stable, &state.reached))
+        let rendering = known(revision)?;
+        let is_everywhere = reaches_all(state);
+        let reached = match &self.hooks {
+            Some(hooks) if hooks.revision != revision => {
+                return Err("its hooks are those of another revision".to_owned());
+            }
+            Some(hooks) if is_everywhere && hooks.is_everywhere() => None,
+            Some(hooks) => Some(&hooks.prepared),
+            None if is_everywhere => None,
+            None => Some(&state.reached),
+        };
+        let unreached = match reached {
+            Some(reached) => Some((other.map(known).transpose()?, reached)),
+            None => None,
         };
         Ok(RevisionsInForce {
             rendering,
@@ -220,27 +268,33 @@ impl SetRollout {
     }
 
     /// Takes over what was written.
-    pub fn written(&mut self, next: RolloutState, status: RolloutStatus) {
+    pub fn written(&mut self, next: RolloutState, status: RolloutStatus, hooks: Option<HookState>) {
         let of = |state: &RolloutState| (state.revision.clone(), state.phase, state.wave);
         let is_same = self
             .state
             .as_ref()
             .is_some_and(|before| of(before) == of(&next) && before.reached == next.reached);
-        if !is_same {
+        let prepared = |hooks: &HookState| {
+            (
+                hooks.prepared.clone(),
+                hooks.installed.clone(),
+                hooks.ending,
+            )
+        };
+        if !is_same || self.hooks.as_ref().map(prepared) != hooks.as_ref().map(prepared) {
             self.planned_since = None;
         }
         self.listed = status.revisions;
         self.state = Some(next);
+        self.hooks = hooks;
     }
 }
 
-/// Whether no cluster has the stable revision any more.
-fn is_everywhere(state: &RolloutState) -> bool {
-    let has_begun = state.wave == state.waves && state.waves > 0;
+/// What clusters have that do not have the [`target`]; `None`: nothing.
+fn other(state: &RolloutState) -> Option<&str> {
     match state.phase {
-        RolloutPhase::Complete => true,
-        RolloutPhase::Undone => false,
-        _ => has_begun,
+        RolloutPhase::Undone if state.stable.is_some() => Some(&state.revision),
+        _ => state.stable.as_deref(),
     }
 }
 
@@ -272,6 +326,7 @@ mod tests {
                 objects: vec![0],
                 ..StoredVariant::default()
             }],
+            hooks: Vec::new(),
         };
         let memory = CopyMemory::limited_to(1 << 20);
         Arc::new(SetRendering::new(kept, &[], true, &memory).unwrap())
@@ -366,6 +421,46 @@ mod tests {
     }
 
     #[test]
+    fn clusters_have_the_other_revision_until_their_hooks_have_succeeded() {
+        let (new, old) = (rendering("new"), rendering("old"));
+        let hooks = |revision: &SetRendering, prepared: &[&str]| HookState {
+            revision: revision.digest.to_string(),
+            installed: ["m1".to_owned(), "m2".to_owned()].into(),
+            prepared: prepared.iter().map(|name| (*name).to_owned()).collect(),
+            ..HookState::default()
+        };
+        let everywhere = RolloutState {
+            wave: 2,
+            ..state(RolloutPhase::Progressing, &new, Some(&old))
+        };
+        let undone = state(RolloutPhase::Undone, &new, Some(&old));
+        for (state, hooks, expected) in [
+            (&everywhere, hooks(&new, &["m1"]), Ok(("new", Some("old")))),
+            (&everywhere, hooks(&new, &["m1", "m2"]), Ok(("new", None))),
+            (&undone, hooks(&old, &["m1"]), Ok(("old", Some("new")))),
+            (&undone, hooks(&old, &["m1", "m2"]), Ok(("old", None))),
+            (&undone, hooks(&new, &[]), Err(())),
+        ] {
+            let mut rollout = SetRollout {
+                state: Some(state.clone()),
+                hooks: Some(hooks),
+                ..SetRollout::default()
+            };
+            // What clusters have is read, and nothing else.
+            assert_eq!(rollout.wanted().len(), rollout.in_force().len());
+            let expected = expected.map(|(set, other)| (set.to_owned(), other.map(str::to_owned)));
+            let has_both = matches!(&expected, Ok((_, Some(_))));
+            assert_eq!(rollout.in_force().len() == 2, has_both || expected.is_err());
+            for rendering in [&new, &old] {
+                rollout.add(rendering);
+            }
+            assert_eq!(shown(&rollout).map_err(drop), expected);
+            let admission = rollout.admission().unwrap();
+            assert_eq!(admission.clusters.len(), 2);
+        }
+    }
+
+    #[test]
     fn revisions_are_listed_until_their_secrets_are_deleted() {
         let (new, old, older) = (rendering("new"), rendering("old"), rendering("older"));
         let mut rollout = SetRollout::default();
@@ -374,7 +469,7 @@ mod tests {
             let mut next = state(RolloutPhase::Progressing, one, None);
             next.stable = rollout.state().map(|before| before.revision.clone());
             let status = rollout.status(&next);
-            rollout.written(next, status);
+            rollout.written(next, status, None);
         }
         let listed: Vec<&str> = rollout.listed.iter().map(|one| &*one.version).collect();
         assert_eq!(listed, ["new", "old", "older"]);
@@ -398,7 +493,7 @@ mod tests {
         let mut rollout = SetRollout::default();
         let first = state(RolloutPhase::Progressing, &new, Some(&old));
         let status = rollout.status(&first);
-        rollout.written(first.clone(), status);
+        rollout.written(first.clone(), status, None);
         assert_eq!(rollout.planned_for(), None);
         rollout.planned(true);
         let other_message = RolloutState {
@@ -408,7 +503,7 @@ mod tests {
         let next_wave = RolloutState { wave: 2, ..first };
         for (next, is_planned) in [(other_message, true), (next_wave, false)] {
             let status = rollout.status(&next);
-            rollout.written(next, status);
+            rollout.written(next, status, None);
             assert_eq!(rollout.planned_for().is_some(), is_planned);
         }
         rollout.planned(true);

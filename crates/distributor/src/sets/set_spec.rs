@@ -12,6 +12,7 @@ use fleetdex_crds::{
 };
 use fleetdex_distribution::{
     binding::{ALLOW_DELETION, COPIES_FINALIZER},
+    hooks::RETRY_HOOKS,
     rollout::{RESUME, ResumedWave, UNDO, WaveRules},
     sets::{ObjectSet, SetContents, SetName, UnreachedContents},
 };
@@ -25,6 +26,8 @@ use super::failure::SetFailure;
 pub const SET_FINALIZER: &str = COPIES_FINALIZER;
 /// Sources are not fetched more often, whatever `interval` says.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(10);
+/// Bytes of the annotation that runs hooks again, as far as they count.
+const LONGEST_RETRY: usize = 100;
 /// The account of a `Distribution` that names none.
 const DEFAULT_ACCOUNT: &str = "default";
 
@@ -47,6 +50,8 @@ pub struct SetSpec {
     pub resumed: Option<ResumedWave>,
     /// The revision that a user undoes.
     pub undone: Option<String>,
+    /// What asks for another run of hooks that have failed.
+    pub retried: String,
     /// What it says; an error: why that has no effect.
     pub spec: Result<Arc<DistributionSpec>, SetFailure>,
 }
@@ -74,6 +79,7 @@ impl SetSpec {
             allows_deletion: annotation(ALLOW_DELETION) == "true",
             resumed: ResumedWave::parse(annotation(RESUME)),
             undone: Some(annotation(UNDO).to_owned()).filter(|text| !text.is_empty()),
+            retried: bounded(annotation(RETRY_HOOKS)),
             spec,
         }
     }
@@ -101,6 +107,12 @@ impl SetSpec {
             ..ObjectSet::new((*self.name).clone(), &rules, prunes)
         }
     }
+}
+
+/// The beginning of an annotation, which a status keeps.
+fn bounded(text: &str) -> String {
+    let end = text.floor_char_boundary(LONGEST_RETRY);
+    text.get(..end).unwrap_or_default().to_owned()
 }
 
 /// The account whose rights bound a set.

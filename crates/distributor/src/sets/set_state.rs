@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use fleetdex_core::planted::{Bug, planted};
 use fleetdex_distribution::{
+    hooks::HookState,
     plan::DistributionPlan,
     sets::{ObjectSet, SetContents, SetObjects},
     template_name::TemplateName,
@@ -14,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     capabilities::ClusterCapabilities,
-    failure::SetFailure,
+    failure::{REVISION_LOST, SetFailure},
     report::SetReport,
     set_rendering::{RenderOutcome, RenderedSource},
     set_rollout::{RevisionsInForce, SetRollout},
@@ -48,13 +49,17 @@ pub struct SetState {
     pub(super) due: Instant,
     /// When the source was fetched.
     pub(super) fetched: Instant,
+    /// Since when it is known that it is being deleted.
+    ending_since: Option<Instant>,
 }
 
 impl SetState {
     /// Of a `Distribution` that is to be rendered.
     pub fn new(known: ControlPlaneObject) -> Self {
+        let spec = SetSpec::of(&known.object);
         Self {
-            spec: SetSpec::of(&known.object),
+            ending_since: spec.is_ending.then(Instant::now),
+            spec,
             object: known.object,
             rendering: None,
             rollout: SetRollout::of(&known.status),
@@ -82,6 +87,9 @@ impl SetState {
             self.due = Instant::now();
         }
         self.spec = spec;
+        if self.spec.is_ending {
+            self.ending_since.get_or_insert_with(Instant::now);
+        }
         if is_other {
             self.running = None;
             self.failures = 0;
@@ -152,6 +160,9 @@ impl SetState {
     /// The revisions that clusters have; `None`: it is being deleted. An error: they are not known.
     fn revisions(&self) -> Result<Option<RevisionsInForce<'_>>, String> {
         if self.spec.is_ending {
+            if self.rollout.hooks().is_some_and(HookState::keeps_objects) {
+                return Err("its pre-delete hooks come first".to_owned());
+            }
             return Ok(None);
         }
         if self.is_suspended() {
@@ -186,7 +197,33 @@ impl SetState {
             Ok(None) => (SetContents::Known(SetObjects::default()), None),
             Err(reason) => (SetContents::Unknown(reason), None),
         };
-        self.spec.object_set(contents, unreached)
+        ObjectSet {
+            admission: self.rollout.admission(),
+            ..self.spec.object_set(contents, unreached)
+        }
+    }
+
+    /// Whether it is being deleted, and no hook is left to run.
+    pub fn is_over(&self) -> bool {
+        let hooks = self.rollout.hooks();
+        self.spec.is_ending && hooks.is_none_or(HookState::is_ended)
+    }
+
+    /// The revision whose hooks run when it is deleted, if that has to be read.
+    pub fn unread_ending(&self) -> Option<String> {
+        let hooks = self.rollout.hooks().filter(|_| self.spec.is_ending)?;
+        let is_known = self.rollout.renderings().contains_key(&hooks.revision);
+        (!is_known && !hooks.is_ended()).then(|| hooks.revision.clone())
+    }
+
+    /// Whether the hooks that run when it is deleted cannot be known any more: they are not kept,
+    /// or could not be read for so long.
+    pub fn ending_hooks_are_lost(&self, after: Duration) -> bool {
+        let failure = self.failure.as_ref();
+        failure.is_some_and(|failure| failure.reason == REVISION_LOST)
+            || self
+                .ending_since
+                .is_some_and(|since| since.elapsed() > after)
     }
 
     /// Where its objects go, whatever they are.
@@ -237,6 +274,7 @@ impl SetState {
             not_known: self.revisions().err(),
             rollout: self.rollout.state().cloned(),
             has_waves: self.has_waves(),
+            hooks: self.rollout.hooks().and_then(HookState::summary),
         }
     }
 }

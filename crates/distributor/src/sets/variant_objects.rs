@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use fleetdex_clusters::discovery::Discovery;
 use fleetdex_distribution::template_name::TemplateName;
-use fleetdex_rendering::{digest::Sha256Digest, kept::StoredRendering, rendered::RenderedSet};
+use fleetdex_rendering::{
+    digest::Sha256Digest, hooks::ChartHook, kept::StoredRendering, rendered::RenderedSet,
+};
 use serde_json::Value;
 
 use super::{
@@ -23,6 +25,8 @@ const WARNINGS: (usize, usize) = (16, 512);
 pub struct VariantObjects {
     /// The objects.
     pub objects: Vec<Value>,
+    /// The hooks.
+    pub hooks: Vec<ChartHook>,
     /// The notes of the chart.
     pub notes: String,
     /// What the renderer warned of.
@@ -42,10 +46,13 @@ impl VariantObjects {
         let (namespace, served) = (namespace.to_owned(), served.to_vec());
         let made = run_blocking(move || {
             let kinds = SetKinds::of(&set, &served);
-            set_objects::objects(RenderedSet::clone(&set), &namespace, &kinds)
+            let objects = set_objects::objects(RenderedSet::clone(&set), &namespace, &kinds)?;
+            Ok::<_, SetFailure>((objects, set_objects::hooks(&set, &namespace, &kinds)))
         });
+        let (objects, hooks) = made.await.map_err(|error| SetFailure::aborted(&error))??;
         Ok(Self {
-            objects: made.await.map_err(|error| SetFailure::aborted(&error))??,
+            objects,
+            hooks,
             notes,
             warnings,
         })
@@ -55,6 +62,7 @@ impl VariantObjects {
     pub fn of_known(revision: &SetRendering, digest: &Sha256Digest) -> Option<Self> {
         Some(Self {
             objects: revision.variant(digest)?,
+            hooks: revision.of_chart.clone(),
             notes: revision.notes.clone(),
             warnings: revision.warnings.clone(),
         })
@@ -66,6 +74,7 @@ impl VariantObjects {
         let variant = variants.find(|one| one.digest == *digest)?;
         Some(Self {
             objects: revision.objects_of(variant).cloned().collect(),
+            hooks: revision.hooks.clone(),
             notes: revision.notes.clone(),
             warnings: revision.warnings.clone(),
         })

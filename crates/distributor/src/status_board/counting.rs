@@ -1,6 +1,6 @@
 //! What clusters have of several objects, in numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fleetdex_core::planted::{Bug, planted};
 use fleetdex_distribution::{rollout::SetHealth, template_name::TemplateName};
@@ -63,6 +63,14 @@ impl ClusterCount {
 }
 
 impl StatusBoard {
+    /// Where the last plan places these objects, also where they wait for something.
+    pub fn clusters_of(&self, names: &[TemplateName]) -> BTreeSet<String> {
+        let state = self.state.lock();
+        let planned = names.iter().filter_map(|name| state.bindings.get(name));
+        let targets = planned.flat_map(|(planned, _)| &planned.clusters);
+        targets.map(|target| target.name.clone()).collect()
+    }
+
     /// What clusters have of these objects by a plan. What a cluster has said of another plan's
     /// object counts as not known.
     pub fn count(

@@ -1,7 +1,11 @@
 //! What changes a rollout: patches of a `Distribution`, and why there is none.
 
 use fleetdex_crds::distribution::Distribution;
-use fleetdex_distribution::rollout::{RESUME, RolloutPhase, RolloutState, UNDO, short};
+use fleetdex_distribution::{
+    hooks::{HookState, RETRY_HOOKS},
+    rollout::{RESUME, RolloutPhase, RolloutState, UNDO, short},
+};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// Why nothing changes.
@@ -30,6 +34,8 @@ pub(super) enum RolloutError {
     UndoneAlready(String),
     #[error("revision {0} is not kept, so that it cannot be in force again")]
     NotKept(String),
+    #[error("no hook of it has failed")]
+    NoFailedHook,
 }
 
 /// A change, and what it does.
@@ -119,9 +125,44 @@ pub(super) fn undo(object: &Distribution) -> Result<RolloutChange, RolloutError>
     })
 }
 
+/// Runs the hooks again that have failed.
+pub(super) fn retry(object: &Distribution) -> Result<RolloutChange, RolloutError> {
+    let status = object.status.as_ref();
+    let hooks = status.and_then(|status| HookState::read(status.hooks.as_ref()?));
+    let hooks = hooks.ok_or(RolloutError::NoFailedHook)?;
+    let failed = hooks.failed_since(None).len();
+    if failed == 0 {
+        return Err(RolloutError::NoFailedHook);
+    }
+    // Another value than before is what counts.
+    let value = Timestamp::now().to_string();
+    Ok(RolloutChange {
+        patch: json!({"metadata": {"annotations": {RETRY_HOOKS: value}}}),
+        done: format!("retried: hooks run again in {failed} clusters"),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_hooks_that_have_failed_run_again() {
+        let distribution = |phase: &str| {
+            let mut object = distribution(&Value::Null, &json!({"phase": "Progressing"}));
+            let hook = json!({"name": "m1", "step": "pre-upgrade", "number": 1, "phase": phase,
+                "hook": "Job shop/migrate", "beganAt": "2026-01-01T00:00:00Z"});
+            let hooks = json!({"revision": "r2", "clusters": [hook]});
+            let status = object.status.get_or_insert_default();
+            status.hooks = serde_json::from_value(hooks).unwrap();
+            object
+        };
+        let change = retry(&distribution("Failed")).unwrap();
+        assert_eq!(change.done, "retried: hooks run again in 1 clusters");
+        assert!(change.patch["metadata"]["annotations"][RETRY_HOOKS].is_string());
+        let running = retry(&distribution("Running"));
+        assert_eq!(running, Err(RolloutError::NoFailedHook));
+    }
 
     fn distribution(spec: &Value, rollout: &Value) -> Distribution {
         let mut status = json!({

@@ -137,6 +137,14 @@ pub(super) async fn undo(
     changed(named, changes::undo, console).await
 }
 
+/// Runs the hooks again that have failed.
+pub(super) async fn retry(
+    named: &NamedRollout,
+    console: &mut Console<'_>,
+) -> Result<bool, CommandError> {
+    changed(named, changes::retry, console).await
+}
+
 async fn changed(
     named: &NamedRollout,
     change: fn(&Distribution) -> Result<RolloutChange, RolloutError>,

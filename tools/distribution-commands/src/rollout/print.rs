@@ -6,7 +6,10 @@ use fleetdex_cli::{
 };
 use fleetdex_core::terminal::escaped_line;
 use fleetdex_crds::{condition, distribution::Distribution};
-use fleetdex_distribution::rollout::{RolloutPhase, short};
+use fleetdex_distribution::{
+    hooks::HookState,
+    rollout::{RolloutPhase, short},
+};
 use serde_json::json;
 
 use super::changes::state_of;
@@ -25,6 +28,8 @@ pub(super) struct ShownRollout {
     stable: String,
     reached: String,
     message: String,
+    /// What is to be said of hooks, and whether one has failed.
+    hooks: Option<(bool, String)>,
 }
 
 impl ShownRollout {
@@ -39,6 +44,7 @@ impl ShownRollout {
             stable: NONE.to_owned(),
             reached: NONE.to_owned(),
             message: String::new(),
+            hooks: None,
         };
         let status = object.status.clone().unwrap_or_default();
         if let Some(state) = state_of(object) {
@@ -53,6 +59,17 @@ impl ShownRollout {
             let is_current = status.observed_generation == metadata.generation
                 && status.digest == state.revision;
             shown.phase = Some(state.phase).filter(|_| is_current);
+            let hooks = status.hooks.as_ref().and_then(HookState::read);
+            shown.hooks = hooks.and_then(|hooks| hooks.summary());
+            let is_over = [RolloutPhase::Complete, RolloutPhase::Undone];
+            if let Some((_, hooks)) = shown
+                .hooks
+                .as_ref()
+                .filter(|_| is_over.contains(&state.phase))
+            {
+                // Before that the rollout says it.
+                shown.message.clone_from(hooks);
+            }
         }
         if shown.phase.is_none() {
             let rendered = condition::find(&status.conditions, "Rendered");
@@ -69,12 +86,13 @@ impl ShownRollout {
             RolloutPhase::Failed,
             RolloutPhase::Undone,
         ];
-        self.phase.is_some_and(|phase| ended.contains(&phase))
+        let runs_hooks = matches!(self.hooks, Some((false, _)));
+        self.phase.is_some_and(|phase| ended.contains(&phase)) && !runs_hooks
     }
 
-    /// Whether a wave was not healthy in time.
+    /// Whether a wave was not healthy in time, or a hook has failed.
     pub(super) fn has_failed(&self) -> bool {
-        self.phase == Some(RolloutPhase::Failed)
+        self.phase == Some(RolloutPhase::Failed) || matches!(self.hooks, Some((true, _)))
     }
 
     fn cells(&self, is_wide: bool) -> Vec<String> {

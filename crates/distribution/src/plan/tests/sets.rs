@@ -10,6 +10,7 @@ use crate::{
     sets::{ObjectSet, SetContents, SetName, SetObjects},
 };
 
+mod hooks;
 mod rollouts;
 mod variants;
 
