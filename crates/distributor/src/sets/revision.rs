@@ -397,3 +397,33 @@ fn different_hooks(some: &[ChartHook], others: &[ChartHook], target: &Capabiliti
         ),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn hooks_that_are_not_the_same_in_all_clusters_are_refused_by_name() {
+        let hook = |name: &str, weight: i32| ChartHook {
+            events: BTreeSet::new(),
+            weight,
+            delete_policies: BTreeSet::new(),
+            object: json!({"kind": "Job", "metadata": {"name": name}}),
+        };
+        let target = Capabilities::new("1.35.0", []);
+        let both = [hook("a", 0), hook("b", 0)];
+        for (some, others, expected) in [
+            (&both[..], &[hook("a", 0), hook("b", 1)][..], "Job b"),
+            (&both[..], &both[..1], "Job b"),
+            (&both[..1], &both[..], "Job b"),
+        ] {
+            let failure = different_hooks(some, others, &target);
+            assert_eq!(failure.reason, "HooksDiffer");
+            let message = failure.message;
+            let expected = format!("the hook {expected} is another one for Kubernetes 1.35.0");
+            assert!(message.starts_with(&expected), "{message}");
+        }
+    }
+}
