@@ -217,7 +217,6 @@ impl ClusterHook {
         let is_late = outcome.is_some() && now.duration_since(self.since) >= deadline;
         let has_ended = is_late || outcome.is_some_and(|one| !matches!(one, HookOutcome::Waits(_)));
         match (self.phase, outcome) {
-            (HookPhase::Failed, _) => {}
             (HookPhase::Running, Some(HookOutcome::Succeeded)) => {
                 return self.succeeds(hooks, now);
             }
@@ -233,7 +232,7 @@ impl ClusterHook {
             }
             (HookPhase::CleaningUp, _) => return has_ended,
             (HookPhase::CleaningFailed, _) if has_ended => self.phase = HookPhase::Failed,
-            (HookPhase::Running, None) | (HookPhase::CleaningFailed, _) => {}
+            (HookPhase::Running, None) | (HookPhase::CleaningFailed | HookPhase::Failed, _) => {}
         }
         false
     }

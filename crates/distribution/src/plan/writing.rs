@@ -181,7 +181,7 @@ impl<'p, O: Operations> PlanWriter<'p, O> {
             let mut needed: BTreeSet<&str> =
                 names.clone().map(|one| one.namespace.as_str()).collect();
             let admissions = self.inputs.sets.iter().flat_map(|set| &set.admission);
-            let of_hooks = admissions.flat_map(|one| one.namespaces.get(cluster));
+            let of_hooks = admissions.filter_map(|one| one.namespaces.get(cluster));
             needed.extend(of_hooks.flatten().map(String::as_str));
             let observed = self.inputs.observed.get(cluster);
             let present = names.chain(observed.into_iter().flat_map(BTreeMap::keys));
