@@ -68,12 +68,16 @@ fn a_changed_template_reaches_the_next_clusters_when_those_before_are_healthy() 
     assert_eq!(written, ["m1 a"]);
     assert_eq!(first.clusters.len(), 2, "it is placed in both");
     // Until it is known to be healthy nothing else happens, and it is repaired where it is.
-    for health in [&[][..], &[sick.clone()]] {
+    for health in [&[][..], std::slice::from_ref(&sick)] {
         let (written, next) = planned(fleet("a", WAVES), Some(first.clone()), health);
         assert_eq!(written, ["m1 a"]);
         assert_eq!(phase(&next), RolloutPhase::Progressing);
     }
-    let (written, second) = planned(fleet("a", WAVES), Some(first), &[healthy.clone()]);
+    let (written, second) = planned(
+        fleet("a", WAVES),
+        Some(first),
+        std::slice::from_ref(&healthy),
+    );
     assert_eq!(written, ["m1 a", "m2 a"]);
     let both = [healthy.clone(), ("m2", SetHealth::Healthy)];
     let (written, complete) = planned(fleet("a", WAVES), Some(second), &both);
