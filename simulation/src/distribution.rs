@@ -14,13 +14,13 @@
 //! - [`brake`]: many deletions at once.
 //!
 //! Sets of objects, which go to clusters in waves, are part of some runs. Users change
-//! `Distribution`s, and workloads in members are ill and recover: waves begin only when they may, an
-//! undo ends where it was, and what left a set is gone.
+//! `Distribution`s, and workloads in members are ill and recover: waves begin only when they may,
+//! an undo ends where it was, and what left a set is gone.
 //!
-//! - [`set_sources`], [`set_specs`]: random sources and specs. Each object has a mark that says when
-//!   it was changed last, so that a write shows the revision that it is of.
-//! - [`set_operations`], [`set_settling`], [`set_users`], [`workloads`]: what happens to sets, and to
-//!   what they run.
+//! - [`set_sources`], [`set_specs`]: random sources and specs. Each object has a mark that says
+//!   when it was changed last, so that a write shows the revision that it is of.
+//! - [`set_operations`], [`set_settling`], [`set_users`], [`workloads`]: what happens to sets, and
+//!   to what they run.
 //! - [`set_history`], [`set_health`], [`guarded_sets`]: what is known of sets over time.
 //! - [`guarded_set_writes`], [`guarded_rollouts`], [`set_waves`]: judge each write of an operator.
 //! - [`set_contents`], [`set_oracle`]: what clusters shall have, and how rollouts have to end.

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
-use fleetdex_core::model::causes;
+use fleetdex_core::{
+    model::causes,
+    planted::{Bug, planted},
+};
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
@@ -87,7 +90,7 @@ impl SetAccount {
                 missing.insert(right);
             }
         }
-        if missing.is_empty() {
+        if missing.is_empty() || planted(Bug::SetIgnoresRights) {
             return Ok(());
         }
         Err(SetFailure::forbidden(format!(

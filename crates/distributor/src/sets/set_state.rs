@@ -281,5 +281,5 @@ impl SetState {
 
 /// Whether nothing is written of a set because of a failure.
 fn stops(failure: &SetFailure) -> bool {
-    failure.stops_writing && !planted(Bug::SetIgnoresRights)
+    failure.stops_writing
 }
