@@ -171,26 +171,18 @@ bugs! {
     SetCountsFormerReports,
     /// Waves begin although the rollout is paused.
     SetIgnoresPause,
-    /// A wave is resumed by the annotation of another revision.
-    SetResumesAnyRevision,
     /// A revision that has failed counts as the last one that was healthy.
     SetFailureBecomesStable,
     /// An undo leaves the undone revision in one of its clusters.
     SetUndoForgetsCluster,
-    /// A step of a rollout is acted on that could not be written.
-    SetActsBeforeWriting,
     /// A process that starts does not know what its predecessors have rolled out.
     SetForgetsRollout,
-    /// What the stable revision had is not known, and the new one is taken for it.
-    SetGuessesStable,
     /// Objects that left a set stay.
     SetKeepsPruned,
     /// A `Distribution` is let go before its objects are.
     SetFinalizerGoesEarly,
     /// A source that cannot be rendered counts as an empty one.
     SetFailureEmptiesSet,
-    /// A set is written although its account may not do that.
-    SetIgnoresRights,
 }
 
 impl Bug {

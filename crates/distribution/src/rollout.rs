@@ -345,7 +345,7 @@ impl RolloutState {
     }
 
     fn is_named_by(&self, resumed: &ResumedWave) -> bool {
-        resumed.revision == self.revision || planted(Bug::SetResumesAnyRevision)
+        resumed.revision == self.revision
     }
 
     fn pauses(&mut self, inputs: &RolloutInputs<'_>, what: &str) -> bool {

@@ -236,6 +236,14 @@ impl QueryApi for RecordedApi {
     async fn bindings(&self, question: BindingsQuestion) -> Result<BindingsPage, QueryRefusal> {
         self.0.bindings(question).await
     }
+
+    async fn distribution(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Distribution, QueryRefusal> {
+        self.0.distribution(namespace, name).await
+    }
 }
 
 #[tokio::test]

@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
-use fleetdex_core::{
-    model::causes,
-    planted::{Bug, planted},
-};
+use fleetdex_core::model::causes;
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
@@ -90,7 +87,7 @@ impl SetAccount {
                 missing.insert(right);
             }
         }
-        if missing.is_empty() || planted(Bug::SetIgnoresRights) {
+        if missing.is_empty() {
             return Ok(());
         }
         Err(SetFailure::forbidden(format!(

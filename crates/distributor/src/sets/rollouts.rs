@@ -6,10 +6,7 @@ use std::{
     time::Duration,
 };
 
-use fleetdex_core::{
-    model::causes,
-    planted::{Bug, planted},
-};
+use fleetdex_core::model::causes;
 use fleetdex_crds::distribution::RolloutStatus;
 use fleetdex_distribution::{
     cluster::TargetCluster,
@@ -282,7 +279,7 @@ impl RolloutWriter {
             }
             Err(error) => {
                 tracing::warn!(set = %step.set.shown(), error = %causes(&error), "cannot write a step of a rollout, which waits for that");
-                planted(Bug::SetActsBeforeWriting).then(|| (uid.to_owned(), step))
+                None
             }
         }
     }

@@ -182,10 +182,7 @@ impl SetRollout {
             return Err("its rollout has not begun".to_owned());
         };
         let known = |revision: &str| {
-            let guessed = planted(Bug::SetGuessesStable).then_some(&state.revision);
-            let of = |revision: &str| self.renderings.get(revision);
-            let rendering = of(revision).or_else(|| of(guessed?));
-            let rendering = rendering.ok_or_else(|| {
+            let rendering = self.renderings.get(revision).ok_or_else(|| {
                 format!(
                     "revision {}, which clusters have, is not kept: without spec.rollout all \
                      clusters get what the source has",
