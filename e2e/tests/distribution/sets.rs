@@ -361,7 +361,7 @@ async fn rights_bound_a_set_and_what_is_not_built_is_refused() -> Tested {
         .until_member(2, &settings, "it is there", |_| true)
         .await?;
 
-    // An object of a name that another set has, and hooks that nothing runs.
+    // An object of a name that another set has, and a hook that cannot be run.
     fixture
         .apply(&distribution(
             "late",
@@ -374,7 +374,7 @@ async fn rights_bound_a_set_and_what_is_not_built_is_refused() -> Tested {
         &message,
         "Distribution default/folder has an object of this name",
     );
-    let hook = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: hook\n  annotations: {helm.sh/hook: crd-install}\n";
+    let hook = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: hook\n  annotations: {helm.sh/hook: pre-install, helm.sh/hook-delete-policy: never}\n";
     let files = [("web/Chart.yaml", CHART), ("web/templates/hook.yaml", hook)];
     fixture.apply(&archive("hooks", &files)).await?;
     let source = json!({"helm": {"configMapRef": {"name": "hooks", "key": "archive.tgz"}}});
