@@ -121,7 +121,7 @@ const SEEDS_WITH_DUPLICATES: u64 = 4;
 const SEEDS_WITH_DISTRIBUTION: u64 = 6;
 
 /// One in so many seeds also distributes sets of objects.
-const SEEDS_WITH_SETS: u64 = 9;
+const SEEDS_WITH_SETS: u64 = 27;
 
 /// Runs only the distribution of one seed.
 pub fn run_distribution(seed: u64) -> Report {
